@@ -116,6 +116,15 @@ task_excused if {
 	names_destination
 }
 
+# "Put him down for Friday": a deed that no table knows denies none that can be taken back. What is
+# judged then is where it goes, as where nobody declares any words.
+task_excused if unheard
+
+unheard if {
+	told.task in {"open", "place"}
+	input.flow.unheard == true
+}
+
 asked if asked_for
 
 # "Work on ticket 7" asks for what ticket 7 takes, short of what reaches somebody and cannot be taken back.
@@ -191,9 +200,21 @@ accepted(destination) if {
 told := object.get(tables.effects, object.get(input.flow, "told", null), row)
 
 accepted(destination) if {
-	input.flow.asked_for == null
+	not_told
 	destination.by in row.undeclared
 }
+
+# What a server gave out before anybody outside could ask for it was looked up for the user.
+accepted(destination) if {
+	not_told
+	"looked_up" in row.undeclared
+	destination.by == "own_id"
+	destination.from.clean == true
+}
+
+not_told if input.flow.asked_for == null
+
+not_told if unheard
 
 # A read reaches nobody by a name; a longer text may carry what was read.
 reaches(_) if is_other_call

@@ -255,6 +255,47 @@ test_what_is_left_open_asks_for_what_can_be_taken_back if {
 	decided([effect("pay"), going("own_id"), where, asked_for(false), left_open]) == ["ask", ["not_in_task", "unproven_destination"]]
 }
 
+looked_up := ["/flow/destinations", [object.union(one, {"from": {"server": "mail", "minted": true, "clean": true}}) |
+	some one in fix.to("own_id")
+]]
+
+test_what_was_given_out_before_anybody_could_ask_for_it_was_looked_up_for_the_user if {
+	every name in ["pay", "destroy", "credential"] {
+		decided([effect(name), looked_up]) == allowed
+		decided([effect(name), going("own_id")]) == asking("unproven_destination")
+		"unproven_destination" in decided([effect(name), looked_up, asked_for(false)])[1]
+		"unproven_destination" in decided([effect(name), looked_up, asked_for(false), unheard])[1]
+		"unproven_destination" in by_profile("strict", [effect(name), looked_up])[1]
+	}
+	decided([effect("execute"), looked_up]) == asking("untrusted_run")
+	every word in ["name", "picked", "pointed", "outsider"] {
+		clean_one := [object.union(one, {"from": {"clean": true}}) | some one in fix.to(word)]
+		decided([effect("destroy"), ["/flow/destinations", clean_one]]) == asking("unproven_destination")
+	}
+}
+
+unheard := ["/flow/unheard", true]
+
+test_what_is_not_understood_denies_nothing_that_can_be_taken_back if {
+	every name in ["write", "egress"] {
+		decided([effect(name), going("name"), asked_for(false), unheard]) == allowed
+		decided([effect(name), going("nobody"), asked_for(false), unheard]) == asking("unproven_destination")
+		decided([effect(name), going("picked"), asked_for(false), unheard]) == asking("unproven_destination")
+		decided([effect(name), going("task"), told, asked_for(false), unheard]) == asking("unproven_payload")
+		by_profile("strict", [effect(name), going("task"), asked_for(false), unheard]) == asking("not_in_task")
+	}
+	every name in ["pay", "destroy", "credential", "execute"] {
+		"not_in_task" in decided([effect(name), going("task"), asked_for(false), unheard])[1]
+		"unproven_destination" in decided([effect(name), going("name"), asked_for(false), unheard])[1]
+	}
+	decided([effect("destroy"), going("task"), asked_for(false), unheard, says("write")]) == allowed
+	"not_in_task" in decided([effect("destroy"), going("task"), asked_for(false), unheard, says("pay")])[1]
+	"unproven_destination" in decided([effect("destroy"), going("name"), asked_for(false), unheard, says("write")])[1]
+	decided([effect("egress"), asked_for(false), unheard]) == asking("no_destination")
+	decided([effect("egress"), going("name"), carrying("private"), asked_for(false), unheard]) == asking("private_data_leaves")
+	decided([effect("write"), going("task"), lasting, asked_for(false), unheard]) == asking("lasting")
+}
+
 lasting := ["/flow/lasting", true]
 
 test_what_goes_on_by_itself_is_asked_for if {

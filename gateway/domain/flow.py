@@ -182,8 +182,9 @@ class Destination:
     """Of what proves it: a proof may itself come from where an outsider can write."""
     origin: Mapping[str, Any] | None = None
     """Which source the proof comes from, or, without a proof, where the value was seen:
-    `{"server", "tool", "record", "minted"}`; `minted` says that the server itself gives out such
-    values, because the field is named as an identifier."""
+    `{"server", "tool", "record", "minted", "clean"}`; `minted` says that the server itself gives out
+    such values, because the field is named as an identifier, and `clean` that it did so in answer to a
+    call that was made before the run had read anything untrusted."""
     form: Form = Form.NAME
     said: Said = Said.NOT
     by: Chosen = Chosen.NOBODY
@@ -244,6 +245,8 @@ class FlowReview:
     """What a tool that nobody labelled says that it does."""
     left_open: bool = False
     """Whether the user's words leave what is to be done to what they point at."""
+    unheard: bool = False
+    """Whether the user's words, which ask for nothing that the tool is known to do, order some deed."""
     lasting: bool = False
     """Whether the tool sets up what goes on by itself, by its name."""
     violations: tuple[Violation, ...] = ()

@@ -6,15 +6,19 @@ what only reads is asked for by any task. What it may do to what it reaches foll
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from gateway.domain.bounded import digest_of, remembered
+from gateway.domain.flow import Destination
 from gateway.domain.labels import Effect
 from gateway.flow.arguments import arguments_of, effects_of_arguments
 from gateway.flow.intent import done_by, gives, hints_at, is_read, speaks_of
+from gateway.flow.provenance import Provenance
 from gateway.flow.results import text_of
 from gateway.flow.task import is_number
 from gateway.flow.task import words_of as words_of_prompt
+from gateway.flow.titles import name_one_of
 from gateway.flow.use import Use
 from gateway.flow.wording import spoken_effects, worst
 from gateway.flow.words import words_of
@@ -27,10 +31,17 @@ _DICTATED = frozenset({Effect.WRITE, Effect.EGRESS})
 """Effects that are about their content. A reason that is given for a deed asks for none."""
 
 
-def asks_for(prompt: str, use: Use, carried: Sequence[str] = ()) -> bool | None:
+def asks_for(
+    prompt: str,
+    use: Use,
+    carried: Sequence[str] = (),
+    places: Sequence[Destination] = (),
+    provenance: Provenance | None = None,
+) -> bool | None:
     """Tell whether `prompt` asks for `use`; `None` where its language is none that is known here.
 
-    `carried` is all that it carries; nothing, where that was not read to its end.
+    `carried` is all that it carries; nothing, where that was not read to its end. `places` are what
+    it is done to, whose names `provenance` knows.
     """
     if use.effect is None:
         return None
@@ -39,8 +50,10 @@ def asks_for(prompt: str, use: Use, carried: Sequence[str] = ()) -> bool | None:
         return True
     no_place = not use.rule.destination
     done = tuple(done_by(use.arguments, use.about))
+    known = Provenance() if provenance is None else provenance
+    named = partial(name_one_of, prompt, places, known)
     for effect in {use.effect, told or use.effect}:
-        if speaks_of(prompt, use.tool, effect, use.about, thing=no_place, done=done):
+        if speaks_of(prompt, use.tool, effect, use.about, thing=no_place, done=done, named=named):
             return True
     given = any(gives(prompt, name, said) for name, said in _content(use))
     if given or ((told or use.effect) in _DICTATED and _dictates(prompt, carried)):

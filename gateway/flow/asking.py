@@ -126,3 +126,21 @@ _IDIOMS = (
 )
 IDIOMS = tuple((re.compile(shape), tuple(meant.split())) for shape, meant in _IDIOMS)
 """Where the words together ask for what none of them does alone, and the verbs that do."""
+
+FINDING_OUT = frozenset(
+    """
+    look see tell explain show give compare summarise summarize list find search check count read
+    what which who whose whom when where how why whether is are do does did has have am
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Words with which people begin to ask for an answer, beside the verbs of tools that read."""
+
+BESIDE_ORDERS = frozenset(
+    """
+    and then please or you just also kindly now but so ok okay hi hey hello dear thanks thank
+    the a an my our your his her its their this that these those some any all both each every no not
+    i we he she it they there if in on at to for from with by of as about into out up
+    first second next finally last lastly perform following task tasks step steps
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Words that stand where an order may, and order nothing."""

@@ -7,17 +7,16 @@ in other languages nothing is asked for, and what that costs is a question to a 
 """
 
 import re
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
-from unicodedata import combining
 
 from gateway.domain._value import value
 from gateway.domain.bounded import digest_of, remembered
 from gateway.domain.labels import Effect
-from gateway.domain.normal import normal
 from gateway.flow.asking import ALIKE, ASKING, AT_A_URL, IDIOMS
 from gateway.flow.heard import heard
+from gateway.flow.orders import SENTENCE, TELLS, ordered, plain
 from gateway.flow.words import ASIDES, JOINING, LASTING, VERBS, VERBS_OR_NOUNS, singular, words_of
 
 _WORD = re.compile(r"[a-z]+")
@@ -41,15 +40,9 @@ _FAMILIES = tuple(
 )
 _KNOWN = frozenset({*VERBS, *VERBS_OR_NOUNS}.union(*_FAMILIES))
 
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n")
 _IN_SHORT = re.compile(
     r"\W*(?:(?:an?|one|two|three|new|another|quick|\d+)\s+)*(?P<thing>[a-z]{3,})\s+(?:to|for|from|at|on|in|with)\b"
 )
-_TELLS = re.compile(
-    r"\?|\b(?:is|are|was|were|been|has|have|had|did|does|will|would|can|could|should)\b"
-)
-"""What a question has, or a sentence that tells of something."""
-
 _LEFT_OPEN = re.compile(
     r"\b(?:work (?:on|through)|tak(?:e|ing) care of|deal with|handle|process|resolve|act on|sort out"
     r"|follow (?:the|its|their|up|all|these|those|any|what)|carry out|do what|do everything|do all"
@@ -76,29 +69,41 @@ def speaks_of(
     *,
     thing: bool = False,
     done: Collection[str] = (),
+    named: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Tell whether `prompt` has a word that asks for what `tool` does.
 
     That is a form of one of its verbs or of one that means the same, or a word by which what it does
     is asked for; for a tool that only reads also the name of what it reads. `about` is its definition.
     With `thing` the prompt must speak of what it is done to as well. `done` are verbs by which the
-    call itself says more exactly what is done.
+    call itself says more exactly what is done. Whoever orders what means the same may speak of the
+    thing by its name, as `named` tells.
     """
     said = _stems(prompt)
     deed = _deed_of(tool, about)
     if deed.lasting.exact and not said.meets(deed.lasting):
         return False  # to have something sent on is not to have all sent on from now on
     of_thing = said.meets(deed.things)
-    if said.meets(deed.verbs) or said.make(deed.things) or (done and said.meets(_stemmed(done))):
-        return True
-    if of_thing and said_in_short(prompt).meets(deed.things) and _MAKING.meets(deed.verbs):
+    if (
+        said.meets(deed.verbs)
+        or said.make(deed.things)
+        or (done and said.meets(_stemmed(done)))
+        or (of_thing and said_in_short(prompt).meets(deed.things) and _MAKING.meets(deed.verbs))
+    ):
         return True
     alike, of_effect = said.meets(deed.alike), said.meets(_OF_EFFECT[effect])
     if effect is Effect.READ:
         return of_thing or alike
     if not deed.things.exact:
         return alike or of_effect
-    return (of_thing or not thing) if of_effect else (of_thing and alike)
+    if of_effect:
+        return of_thing or not thing
+    return alike and (of_thing or (_is_ordered(prompt, deed) and named()))
+
+
+def _is_ordered(prompt: str, deed: "Deed") -> bool:
+    """Tell whether `prompt` orders `deed` in other words: "see her record" orders to record nothing."""
+    return _stemmed(ordered(prompt)).meets(deed.alike)
 
 
 def lasts(tool: str) -> bool:
@@ -125,7 +130,7 @@ def gives(prompt: str, name: str, value: str) -> bool:
 def _beside(prompt: str) -> Mapping[str, frozenset[str]]:
     """Return for each word the words that stand beside it, in the singular."""
     found: dict[str, set[str]] = {}
-    for before, after in pairwise(_TOKEN.findall(_plain(prompt))):
+    for before, after in pairwise(_TOKEN.findall(plain(prompt))):
         found.setdefault(after, set()).add(singular(before))
         found.setdefault(before, set()).add(singular(after))
     return {word: frozenset(others) for word, others in found.items()}
@@ -152,8 +157,8 @@ def said_in_short(prompt: str) -> "Stems":
     A sentence does that if it begins with the thing, a word of place, time or purpose follows, and
     nothing in it says what is or was.
     """
-    sentences = _SENTENCE.split(_plain(prompt))
-    found = (_IN_SHORT.match(one) for one in sentences if not _TELLS.search(one))
+    sentences = SENTENCE.split(plain(prompt))
+    found = (_IN_SHORT.match(one) for one in sentences if not TELLS.search(one))
     return _stemmed(match["thing"] for match in found if match)
 
 
@@ -175,7 +180,7 @@ def is_read(prompt: str) -> bool:
 
     What cannot be read asks for nothing and denies nothing.
     """
-    words = frozenset(_LETTERS.findall(_plain(prompt)))
+    words = frozenset(_LETTERS.findall(plain(prompt)))
     return len(words & _SMALL) * _ONE_IN >= min(len(words), _ENOUGH_WORDS)
 
 
@@ -269,22 +274,17 @@ def _weight_of_deed(deed: Deed) -> int:
 @heard
 @remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight)
 def _words(prompt: str, /) -> frozenset[str]:
-    return frozenset(_WORD.findall(_plain(prompt)))
+    return frozenset(_WORD.findall(plain(prompt)))
 
 
 @heard
 @remembered(most=_MOST_PROMPTS, octets=_OCTETS, key=_name, weigh=_weight_of_stems)
 def _stems(prompt: str, /) -> Stems:
-    plain = _plain(prompt)
-    words = _WORD.findall(plain)
-    words += (word for idiom, meant in IDIOMS if idiom.search(plain) for word in meant)
+    text = plain(prompt)
+    words = _WORD.findall(text)
+    words += (word for idiom, meant in IDIOMS if idiom.search(text) for word in meant)
     again = (word[2:] for word in words if word.startswith("re") and word[2:] in _KNOWN)
     return _stemmed((*words, *again, *(first + second for first, second in pairwise(words))))
-
-
-def _plain(text: str) -> str:
-    """Return `text` in lower case and without accents."""
-    return "".join(c for c in normal("NFKD", text.casefold()) if not combining(c))
 
 
 @remembered(most=_MOST_TOOLS, octets=_OCTETS, key=_name_of_deed, weigh=_weight_of_deed)

@@ -24,7 +24,7 @@ _OF = re.compile(r"['\u2019]s\Z")
 _NUMBERING = frozenset({"#", "id", "no", "nr", "number", "numbers", "ids", "version"})
 _JOINING = frozenset({"and", "or", "to", "through", "then", "#"})
 
-_COMMON = frozenset(
+COMMON = frozenset(
     [
         "a",
         "an",
@@ -137,7 +137,7 @@ class Things:
     def __init__(self, prompt: str) -> None:
         for address in sorted(addresses_in((prompt,)), key=len, reverse=True):
             prompt = prompt.replace(address, " \x01 ")
-        self.tokens = _tokens(prompt)
+        self.tokens = tokens_of(prompt)
         self._at: dict[str, list[int]] = {}
         for place, token in enumerate(self.tokens):
             self._at.setdefault(token, []).append(place)
@@ -150,7 +150,7 @@ class Things:
         """
         if len(text) > _LONGEST_NAME or text != text.strip():
             return False
-        wanted = [word for word in _tokens(text) if word != "#"]
+        wanted = [word for word in tokens_of(text) if word != "#"]
         if not wanted:
             return False
         return any(self._names(wanted, place, nouns) for place in self._places(wanted))
@@ -161,12 +161,12 @@ class Things:
                 yield place
 
     def _names(self, wanted: Sequence[str], place: int, nouns: Collection[str]) -> bool:
-        if sum(map(len, wanted)) >= _SHORT and not (len(wanted) > 1 and _COMMON.issuperset(wanted)):
+        if sum(map(len, wanted)) >= _SHORT and not (len(wanted) > 1 and COMMON.issuperset(wanted)):
             return True
         if len(wanted) == 1 and wanted[0].isdecimal():
             after = self.tokens[place + 1] if place + 1 < len(self.tokens) else ""
             return singular(after) in nouns or self._is_numbered(place, nouns)
-        return len("".join(wanted)) > 1 and not _COMMON.issuperset(wanted)
+        return len("".join(wanted)) > 1 and not COMMON.issuperset(wanted)
 
     def _is_numbered(self, place: int, nouns: Collection[str]) -> bool:
         before = place - 1
@@ -183,7 +183,8 @@ def nouns_of(*names: str) -> frozenset[str]:
     return frozenset(singular(word) for name in names for word in words_of(name))
 
 
-def _tokens(text: str) -> tuple[str, ...]:
+def tokens_of(text: str) -> tuple[str, ...]:
+    """Return the words and numbers of `text`, in lower case."""
     return tuple(_OF.sub("", word) for word in _TOKEN.findall(text.casefold()))
 
 

@@ -37,7 +37,7 @@ def destination_of(path: str, text: str, use: Use, knowledge: Knowledge) -> Dest
         value=text,
         proof=proof,
         integrity=integrity,
-        origin=origin_of(source, minted=minted),
+        origin=origin_of(source, minted=minted, clean=known is not None and known.clean),
         form=form,
         said=Said.NOT if proof is Proof.TASK else said_of(text, nouns, knowledge),
     )
@@ -98,7 +98,9 @@ def _last_word(name: str) -> frozenset[str]:
     return frozenset(singular(word) for word in words_of(name)[-1:])
 
 
-def origin_of(source: Source | None, *, minted: bool = False) -> Mapping[str, Any] | None:
+def origin_of(
+    source: Source | None, *, minted: bool = False, clean: bool = False
+) -> Mapping[str, Any] | None:
     if source is None:
         return None
     return {
@@ -106,6 +108,7 @@ def origin_of(source: Source | None, *, minted: bool = False) -> Mapping[str, An
         "tool": source.tool,
         "record": source.record,
         "minted": minted,
+        "clean": clean,
     }
 
 

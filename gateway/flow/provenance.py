@@ -52,6 +52,8 @@ class Known:
     source: Source
     minted: bool = False
     """Whether its own server gives out such values, and no outsider chooses them."""
+    clean: bool = False
+    """Whether it did so in answer to a call that nobody outside can have led."""
 
 
 def secrets_of(answered: Answered) -> frozenset[bytes]:
@@ -232,6 +234,7 @@ class Provenance:
         one for its own server only.
         """
         plain = minted = typed = None
+        clean = False
         for read in self._with(text):
             if read.carried.has(text, search=self._search):
                 continue
@@ -243,6 +246,7 @@ class Provenance:
                     plain = plain or read.source
             if own:
                 minted = minted or read.source
+                clean = clean or read.clean
             elif text in read.typed:
                 typed = typed or read.source
         said = plain or self._said_first(text)
@@ -253,7 +257,7 @@ class Provenance:
         if weak is None:
             return None
         untrusted, own = Integrity.UNTRUSTED, minted is not None
-        return Known(proof=Proof.TYPED, integrity=untrusted, source=weak, minted=own)
+        return Known(proof=Proof.TYPED, integrity=untrusted, source=weak, minted=own, clean=clean)
 
     def _said_first(self, text: str) -> Source | None:
         """Return the clean call that carried `text`, unless a result had shown it by then.
@@ -270,6 +274,11 @@ class Provenance:
             (r.source for r in self._with(text) if not r.carried.has(text, search=self._search)),
             None,
         )
+
+    def titles_of(self, text: str) -> Iterator[str]:
+        """Yield what the records are called that bear the id `text`, newest result first."""
+        for read in self._with(text):
+            yield from read.titles.get(text, ())
 
     def gave(self, text: str) -> bool:
         """Tell whether some server gave out `text` as a name of its own, and was not asked with it."""

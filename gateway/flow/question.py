@@ -24,6 +24,7 @@ def flow_input(review: FlowReview) -> dict[str, Any]:
         "asked_for": review.asked_for,
         "told": None if review.told is None else review.told.value,
         "left_open": review.left_open,
+        "unheard": review.unheard,
         "lasting": review.lasting,
         "violations": [
             {"code": violation.code, "message": violation.message}

@@ -18,6 +18,7 @@ from gateway.flow.results import (
     records,
     said_in,
     texts_of,
+    titled,
 )
 
 _MOST_ASKED = 64 * 1024
@@ -58,6 +59,7 @@ class Read:
         self.vouches = answered.source.label.integrity is Integrity.TRUSTED and not answered.failed
         self.octets = answered.octets
         self.failed = answered.failed
+        self.clean = answered.clean
         self.reads = answered.effect is Effect.READ and not answered.failed
         self.asked = tuple(dict.fromkeys(texts_of(answered.arguments)))
         self._said = tuple(dict.fromkeys(said_in(answered.arguments)))
@@ -67,9 +69,9 @@ class Read:
         self.typed = frozenset(
             text for content in self._contents for text in identifiers(content, answered.typed)
         )
-        structured = None if answered.failed else answered.content.get("structuredContent")
+        self._structured = None if answered.failed else answered.content.get("structuredContent")
         # A text may be a document that an outsider wrote, and look like a server's own answer.
-        self.ids = frozenset(named_ids(structured))
+        self.ids = frozenset(named_ids(self._structured))
         self.mentioned = addresses_in(self.leaves)
         self.values = self.leaves | self.mentioned | self.ids
         self.level = level
@@ -83,6 +85,14 @@ class Read:
     @cached_property
     def people(self) -> tuple[Entry, ...]:
         return tuple(entry for content in self._contents for entry in entries(content))
+
+    @cached_property
+    def titles(self) -> Mapping[str, tuple[str, ...]]:
+        """By id, what the records are called that bear it in the server's own structured answer."""
+        found: dict[str, list[str]] = {}
+        for one, title in titled(self._structured):
+            found.setdefault(one, []).append(title)
+        return {one: tuple(titles) for one, titles in found.items()}
 
     @cached_property
     def called(self) -> frozenset[str]:

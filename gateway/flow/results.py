@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -11,6 +12,7 @@ from gateway.domain._value import value
 from gateway.domain.document import DEEPEST, is_plain_name
 from gateway.domain.nodes import require_small
 from gateway.domain.paths import Path, parse_path, selected
+from gateway.flow.words import singular, words_of
 
 
 def text_of(leaf: Any) -> str | None:
@@ -129,6 +131,30 @@ def named_ids(document: Any) -> Iterator[str]:
                 yield from member
             elif isinstance(member, dict) and _CODE.fullmatch(name):
                 yield name
+
+
+_TITLES = frozenset(
+    """
+    name title subject label display nickname patient customer client employee contact owner user guest
+    sender from product item device room zone service host account
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Last words of members that say what a record is called, or whose it is."""
+_LONGEST_TITLE = 80
+_MOST_RECORDS = 1024
+
+
+def titled(document: Any) -> Iterator[tuple[str, str]]:
+    """Yield each id that an object of `document` bears, with what that object is called."""
+    for members in islice(_all_objects(document), _MOST_RECORDS):
+        told = {name: text for name, held in members.items() if (text := text_of(held)) is not None}
+        ids = [text for name, text in told.items() if is_called_an_id(name)]
+        titles = [text for name, text in told.items() if _is_title(name, text)] if ids else ()
+        yield from ((one, title) for one in ids for title in titles)
+
+
+def _is_title(name: str, text: str) -> bool:
+    return len(text) <= _LONGEST_TITLE and singular((words_of(name) or ("",))[-1]) in _TITLES
 
 
 def is_called_an_id(name: str) -> bool:

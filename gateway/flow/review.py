@@ -30,6 +30,7 @@ from gateway.flow.choice import answered, asked_by, chosen
 from gateway.flow.forms import addresses_in, form_of, links_in
 from gateway.flow.fragments import LONGEST_SCANNED
 from gateway.flow.intent import lasts, leaves_open, orders, speaks_of_pages
+from gateway.flow.orders import orders_acts
 from gateway.flow.placing import destination_of, origin_of, unproven
 from gateway.flow.pointing import is_of_somebody_named, pointed_at
 from gateway.flow.results import text_of
@@ -87,7 +88,7 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
     destinations, prompt = moved.destinations, knowledge.prompt
     asked_for = None
     if prompt is not None and use.effect is not None:
-        asked_for = asks_for(prompt, use, moved.texts)
+        asked_for = asks_for(prompt, use, moved.texts, destinations, knowledge.provenance)
         destinations = _pointed(destinations, use, knowledge, prompt)
         if asked_for is not False and use.effect is not Effect.READ:
             destinations = tuple(_of_people(destinations, knowledge, prompt))
@@ -109,6 +110,7 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
         asked_for=asked_for,
         told=told,
         left_open=left_open,
+        unheard=asked_for is False and orders_acts(prompt or ""),
         lasting=use.effect not in (None, Effect.READ) and lasts(use.tool),
         violations=_violations(run.label, use.effect, destinations, links, asked_for),
     )

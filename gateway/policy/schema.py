@@ -139,7 +139,7 @@ def _flow() -> Schema:
         confidentiality=_level(),
     )
     return _closed(
-        ("told", "lasting"),
+        ("told", "unheard", "lasting"),
         label=_label(),
         sources=_list_of(_closed(server=_TEXT, tool=_TEXT, record=_TEXT, label=_label())),
         destinations=_list_of(_destination()),
@@ -149,6 +149,7 @@ def _flow() -> Schema:
         asked_for=_or_null({"type": "boolean"}),
         told=_or_null(_word(*Effect)),
         left_open={"type": "boolean"},
+        unheard={"type": "boolean"},
         lasting={"type": "boolean"},
         violations=_list_of(_closed(code=_TEXT, message=_TEXT)),
     )

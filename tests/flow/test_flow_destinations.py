@@ -200,7 +200,7 @@ def test_a_declared_identifier_proves_with_the_integrity_of_its_source() -> None
     provenance = Provenance()
     inbox = structured({"items": [{"sender": "x@evil.com", "body": "y@evil.com"}]})
     remember(provenance, source(UNTRUSTED), inbox, typed=("$.items[*].sender",))
-    origin = {"server": "mail", "tool": "search", "record": "r7", "minted": False}
+    origin = {"server": "mail", "tool": "search", "record": "r7", "minted": False, "clean": False}
     assert reviewed(
         {"recipients": ["x@evil.com"], "cc": ["y@evil.com"], "bcc": ["z@evil.com"]},
         rule=ToolRule(destination=("recipients", "cc", "bcc")),
@@ -234,7 +234,38 @@ def test_it_is_told_of_what_a_trusted_author_lists_that_a_server_gave_it_out() -
             "tool": "search",
             "record": "r7",
             "minted": minted,
+            "clean": False,
         }
+
+
+@pytest.mark.parametrize(
+    ("when", "told"), [((True,), True), ((False,), False), ((True, False), True)]
+)
+def test_it_is_told_of_a_servers_id_whether_it_gave_it_out_before_anybody_could_ask(
+    when: tuple[bool, ...], told: bool
+) -> None:
+    provenance = Provenance()
+    orders = structured({"orders": [{"order_id": "W2378"}, {"title": "W2399"}]})
+    for number, clean in enumerate(when):
+        remember(provenance, source(UNTRUSTED, number), orders, clean=clean)
+    remember(
+        provenance,
+        Source(server="shop", tool="list", record="r9", label=UNTRUSTED),
+        structured({"id": "W2399"}),
+        clean=True,
+    )
+    for value, early in (("W2378", told), ("W2399", False)):
+        (found,) = reviewed({"recipients": [value]}, provenance=provenance).destinations
+        assert found.origin is not None
+        assert found.origin["clean"] is early
+
+
+def test_what_a_call_carried_was_not_looked_up() -> None:
+    provenance = Provenance()
+    order = structured({"order_id": "W2378"})
+    remember(provenance, source(UNTRUSTED), order, arguments={"order": "W2378"}, clean=False)
+    (found,) = reviewed({"recipients": ["W2378"]}, provenance=provenance).destinations
+    assert found.origin is None
 
 
 @pytest.mark.parametrize(

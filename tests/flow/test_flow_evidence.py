@@ -9,7 +9,7 @@ from gateway.domain.labels import BOTTOM, Confidentiality, Integrity, Label
 from gateway.flow.evidence import sentences
 from tests.flow.flow_builders import TRUSTED, UNTRUSTED, source
 
-ORIGIN = {"server": "web", "tool": "fetch", "record": "r3", "minted": False}
+ORIGIN = {"server": "web", "tool": "fetch", "record": "r3", "minted": False, "clean": False}
 
 
 def told(review: dict[str, Any]) -> tuple[str, ...]:

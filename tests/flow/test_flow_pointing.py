@@ -51,7 +51,13 @@ def test_the_one_address_of_what_the_user_had_read_is_pointed_at() -> None:
         value=CLIENT,
         proof=Proof.TASK,
         integrity=Integrity.UNTRUSTED,
-        origin={"server": "mail", "tool": "search", "record": "r7", "minted": False},
+        origin={
+            "server": "mail",
+            "tool": "search",
+            "record": "r7",
+            "minted": False,
+            "clean": False,
+        },
         form=Form.EMAIL,
         by=Chosen.POINTED,
     )

@@ -218,7 +218,13 @@ def test_policy_gets_a_review_in_the_contracts_words() -> None:
                 "form": "email",
                 "proof": "typed",
                 "integrity": "untrusted",
-                "from": {"server": "mail", "tool": "search", "record": "r7", "minted": False},
+                "from": {
+                    "server": "mail",
+                    "tool": "search",
+                    "record": "r7",
+                    "minted": False,
+                    "clean": False,
+                },
                 "said": "",
                 "by": "nobody",
             },
@@ -264,6 +270,7 @@ def test_policy_gets_a_review_in_the_contracts_words() -> None:
         "asked_for": False,
         "told": "egress",
         "left_open": False,
+        "unheard": False,
         "lasting": False,
     }
 
@@ -279,6 +286,7 @@ def test_an_empty_review_has_every_member_of_the_contract() -> None:
         "asked_for": None,
         "told": "egress",
         "left_open": False,
+        "unheard": False,
         "lasting": False,
         "violations": [],
     }

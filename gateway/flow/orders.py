@@ -1,0 +1,65 @@
+"""What the user's words order: the words that stand where an order begins.
+
+"Her record" orders nothing to be recorded. The few verbs by which people ask to find something out are known
+here; of the many by which they ask for a deed most are not. So words that order anything else are not known to
+ask for nothing.
+"""
+
+import re
+from collections.abc import Iterator
+from unicodedata import combining
+
+from gateway.domain.labels import Effect
+from gateway.domain.normal import normal
+from gateway.flow.asking import BESIDE_ORDERS, FINDING_OUT
+from gateway.flow.heard import heard
+from gateway.flow.words import VERBS, VERBS_OR_NOUNS
+
+SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n")
+TELLS = re.compile(
+    r"\?|\b(?:is|are|was|were|been|has|have|had|did|does|will|would|can|could|should)\b"
+)
+"""What a question has, or a sentence that tells of something."""
+_OF_YOU = re.compile(r"\b(?:can|could|would|will) you\b")
+"""What asks somebody to do something."""
+_WORD_OR_STOP = re.compile(r"[a-z]+|[.,;:!-]")
+_BEFORE = frozenset(
+    [*".,;:!-", "and", "then", "please", "or", "you", "just", "also", "kindly", "now"]
+)
+"""What stands before an order."""
+_WANTING = frozenset(["want", "like", "need", "have", "got", "remember", "forget", "try", "going"])
+"""After which "to" does as well."""
+
+
+def plain(text: str) -> str:
+    """Return `text` in lower case and without accents."""
+    return "".join(c for c in normal("NFKD", text.casefold()) if not combining(c))
+
+
+@heard
+def ordered(prompt: str) -> frozenset[str]:
+    """Return the words of `prompt`, in lower case, that stand where an order begins."""
+    sentences = SENTENCE.split(plain(prompt))
+    return frozenset(word for one in sentences if _may_order(one) for word in _leading(one))
+
+
+@heard
+def orders_acts(prompt: str) -> bool:
+    """Tell whether `prompt` orders anything but to find something out."""
+    return any(len(word) > 1 and not _finds_out(word) for word in ordered(prompt) - BESIDE_ORDERS)
+
+
+def _may_order(sentence: str) -> bool:
+    return TELLS.search(sentence) is None or _OF_YOU.search(sentence) is not None
+
+
+def _leading(sentence: str) -> Iterator[str]:
+    tokens = ("", ".", *_WORD_OR_STOP.findall(sentence))
+    for earlier, before, word in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if before in _BEFORE or (before == "to" and earlier in _WANTING):
+            yield word
+
+
+def _finds_out(word: str) -> bool:
+    effect = VERBS.get(word) or VERBS_OR_NOUNS.get(word)
+    return effect is Effect.READ or word in FINDING_OUT
