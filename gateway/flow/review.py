@@ -17,12 +17,7 @@ from gateway.domain.flow import (
     Said,
     Violation,
 )
-from gateway.domain.labels import (
-    Confidentiality,
-    Effect,
-    Integrity,
-    Label,
-)
+from gateway.domain.labels import Confidentiality, Effect, Integrity, Label
 from gateway.flow.asked import asks_for, told_of
 from gateway.flow.beside import NOTHING, Beside, telling
 from gateway.flow.carrying import payload_of, secrets_of
