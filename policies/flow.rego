@@ -116,8 +116,8 @@ task_excused if {
 	names_destination
 }
 
-# "Put him down for Friday": a deed that no table knows denies none that can be taken back. What is
-# judged then is where it goes, as where nobody declares any words.
+# "Put him down for Friday": a deed that no table knows denies none that can be taken back, and asks
+# for none: what is left to be judged is where it goes.
 task_excused if unheard
 
 unheard if {
@@ -200,21 +200,17 @@ accepted(destination) if {
 told := object.get(tables.effects, object.get(input.flow, "told", null), row)
 
 accepted(destination) if {
-	not_told
+	input.flow.asked_for == null
 	destination.by in row.undeclared
 }
 
 # What a server gave out before anybody outside could ask for it was looked up for the user.
 accepted(destination) if {
-	not_told
+	input.flow.asked_for == null
 	"looked_up" in row.undeclared
 	destination.by == "own_id"
 	destination.from.clean == true
 }
-
-not_told if input.flow.asked_for == null
-
-not_told if unheard
 
 # A read reaches nobody by a name; a longer text may carry what was read.
 reaches(_) if is_other_call

@@ -278,7 +278,10 @@ unheard := ["/flow/unheard", true]
 
 test_what_is_not_understood_denies_nothing_that_can_be_taken_back if {
 	every name in ["write", "egress"] {
-		decided([effect(name), going("name"), asked_for(false), unheard]) == allowed
+		every word in ["tenant", "task", "typed", "trusted_result", "pointed"] {
+			decided([effect(name), going(word), asked_for(false), unheard]) == allowed
+		}
+		decided([effect(name), going("name"), asked_for(false), unheard]) == asking("unproven_destination")
 		decided([effect(name), going("nobody"), asked_for(false), unheard]) == asking("unproven_destination")
 		decided([effect(name), going("picked"), asked_for(false), unheard]) == asking("unproven_destination")
 		decided([effect(name), going("task"), told, asked_for(false), unheard]) == asking("unproven_payload")
@@ -292,7 +295,7 @@ test_what_is_not_understood_denies_nothing_that_can_be_taken_back if {
 	"not_in_task" in decided([effect("destroy"), going("task"), asked_for(false), unheard, says("pay")])[1]
 	"unproven_destination" in decided([effect("destroy"), going("name"), asked_for(false), unheard, says("write")])[1]
 	decided([effect("egress"), asked_for(false), unheard]) == asking("no_destination")
-	decided([effect("egress"), going("name"), carrying("private"), asked_for(false), unheard]) == asking("private_data_leaves")
+	decided([effect("egress"), going("typed"), carrying("private"), asked_for(false), unheard]) == asking("private_data_leaves")
 	decided([effect("write"), going("task"), lasting, asked_for(false), unheard]) == asking("lasting")
 }
 
