@@ -12,9 +12,8 @@ from typing import Any
 import orjson
 
 from gateway.config import load
-from gateway.wiring.foundation import open_store
 from gateway.wiring.gateway import Gateway
-from gateway.wiring.identity import Identity
+from gateway.wiring.identity import opened
 from tests.running import running_gateway
 from tests.servers.process import free_port, running
 
@@ -109,8 +108,8 @@ async def within(prepared: Prepared) -> AsyncIterator[Within]:
     """Open the gateway of a folder in this process."""
     config = load(prepared.config, os.environ)
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(open_store(config))
-        gateway = Gateway(config, prepared.config, await Identity.open(config, store))
+        identity = await stack.enter_async_context(opened(config))
+        gateway = Gateway(config, prepared.config, identity)
         await stack.enter_async_context(gateway.running())
         await stack.enter_async_context(gateway.recorded.running())
         await gateway.started()

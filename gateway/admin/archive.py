@@ -115,7 +115,7 @@ class Archive:
                 continue
             failing = False
             wait = (time.monotonic() - began) * _REST
-            await asyncio.sleep(max(wait, _LOOK_AGAIN_S) if progress.complete else wait)
+            await asyncio.sleep(max(wait, _LOOK_AGAIN_S) if progress.caught_up else wait)
 
     async def _read(self, read: Callable[[], T]) -> T:
         # In a thread, so that a long read does not hold up the calls; one at a time, because there

@@ -154,6 +154,7 @@ class AskDesk:
             "since": rfc3339(since_us / 1e6),
             "through": answer.progress.through,
             "complete": answer.progress.complete,
+            **({"lag_s": round(answer.progress.lag_s, 1)} if answer.progress.late else {}),
             "next": answer.next,
             "rows": answer.rows,
         }

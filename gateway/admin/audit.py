@@ -67,6 +67,7 @@ class AuditReader(Protocol):
     """Blocking reads of the log; used by one thread at a time."""
 
     def find(self, record_id: str) -> Row | None: ...
+    def waits(self, record_id: str) -> bool: ...
     def after(self, leaf_index: int, limit: int) -> Rows: ...
     def newest(self) -> int: ...
     def first_since(self, time_us: int) -> int: ...
@@ -206,6 +207,8 @@ class AuditDesk:
         _need_auditor(person)
         await self._journal.read(person, "audit.show", record)
         found = await self._read(lambda: self._reader.find(record))
+        if found is None and await self._read(lambda: self._reader.waits(record)):
+            raise NotFound("that record has no place in the log yet; it will within a second")
         if found is None:
             raise NotFound("no record of that id or leaf; `douane audit query` finds records")
         if not proof:

@@ -29,11 +29,24 @@ class Change:
     """What it rests on: codes and messages of further reasons."""
 
 
+async def _its_own(entry: LogEntry) -> int:
+    return entry.leaf_index
+
+
 class Journal:
     """Writes changes down, then makes them."""
 
-    def __init__(self, log: AuditLog, *, clock: Clock, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        log: AuditLog,
+        *,
+        clock: Clock,
+        new_id: Callable[[], str],
+        place: Callable[[LogEntry], Awaitable[int]] = _its_own,
+    ) -> None:
+        """Write to `log`; `place` waits for where a record stands, in a log that many write."""
         self._log = log
+        self._place = place
         self._clock = clock
         self._new_id = new_id
 
@@ -71,13 +84,15 @@ class Journal:
     async def read(self, person: Person, method: str, what: str) -> int:
         """Record that somebody is about to read the log; return the record's leaf index.
 
+        What was durable before it stands before it.
+
         `what` says what they look for, and holds no value of a call but its hash.
 
         Raises:
             AuditUnavailable: It could not be recorded, so nothing is to be read.
 
         """
-        return (await self._told(person, method, "read", what)).leaf_index
+        return await self._place(await self._told(person, method, "read", what))
 
     async def found(self, person: Person, method: str, code: str, what: str) -> None:
         """Record what somebody has found by a use case that changes nothing.

@@ -5,12 +5,13 @@ A list on the way is looked through: the comparison holds if it does for one of 
 
 import re
 from collections.abc import Sequence
+from math import isnan
 
 _MEMBER = re.compile(r"[\w$@:/-]{1,100}")
 _DEEPEST = 6
-_OPERATORS = frozenset({"=", "<", "<=", ">", ">=", "~"})
+OPERATORS = frozenset({"=", "<", "<=", ">", ">=", "~"})
 
-Parameters = list[str | int | float]
+Operand = str | int | float
 
 
 def steps(path: str) -> tuple[str, ...]:
@@ -30,16 +31,11 @@ def steps(path: str) -> tuple[str, ...]:
 
 
 def some(
-    field: str,
-    names: Sequence[str],
-    operator: str,
-    operands: Sequence[str],
-    *,
-    parameters: Parameters,
-) -> str:
-    """Return SQL, 0 or 1, of whether a value at `names` below `field` compares with an operand.
+    field: str, names: Sequence[str], operator: str, operands: Sequence[str]
+) -> tuple[str, list[Operand]]:
+    """Return SQLite's SQL, 0 or 1, of whether a value at `names` below `field` compares with an operand.
 
-    `field` is a fixed name; whatever else the caller was given goes into `parameters`. Without
+    `field` is a fixed name; whatever else the caller was given is among the parameters. Without
     operands it is whether there is a value at all.
 
     Raises:
@@ -48,6 +44,7 @@ def some(
     """
     below, last = "body", ""
     joined: list[str] = []
+    parameters: list[Operand] = []
     for depth, name in enumerate((field, *names)):
         last = f"m{depth}"
         found = f"json_extract({below}, ?)"
@@ -60,11 +57,12 @@ def some(
     holds = f"{last}.type <> 'null'"
     if operands:
         holds += f" AND {_compared(last, operator, operands, parameters)}"
-    return f"EXISTS (SELECT 1 FROM {' JOIN '.join(joined)} WHERE {holds})"  # noqa: S608 - no text of the caller's
+    sql = f"EXISTS (SELECT 1 FROM {' JOIN '.join(joined)} WHERE {holds})"  # noqa: S608 - no text of the caller's
+    return sql, parameters
 
 
-def _compared(last: str, operator: str, operands: Sequence[str], parameters: Parameters) -> str:
-    if operator not in _OPERATORS:
+def _compared(last: str, operator: str, operands: Sequence[str], parameters: list[Operand]) -> str:
+    if operator not in OPERATORS:
         raise ValueError(f"no operator {operator!r}")
     text = f"CAST({last}.atom AS TEXT)"
     if operator == "=":
@@ -73,14 +71,16 @@ def _compared(last: str, operator: str, operands: Sequence[str], parameters: Par
     if operator == "~":
         parameters.append(operands[0])
         return f"instr({text}, ?) > 0"
-    number = _number(operands[0])
+    number = number_in(operands[0])
     parameters.append(operands[0] if number is None else number)
     kinds = "('text')" if number is None else "('integer', 'real')"
     return f"{last}.type IN {kinds} AND {last}.atom {operator} ?"
 
 
-def _number(text: str) -> float | None:
+def number_in(text: str) -> float | None:
+    """Return the number that a text spells; `None` if it is none, or none that can be compared."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return None
+    return None if isnan(number) else number

@@ -3,54 +3,37 @@
 import base64
 import binascii
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any
 
-from gateway.audit import members
-from gateway.audit.expression import (
-    Comparison,
-    Expression,
-    Junction,
-    Membership,
-    Negation,
-    parse,
-    spelled,
-)
-from gateway.audit.fields import CONTENT, FIELDS, LISTED, Type
-from gateway.audit.members import Parameters
-from gateway.audit.words import Search, in_index, in_record
+from gateway.audit.comparing import Compiler, HashesOf
+from gateway.audit.dialect import SQLITE, Dialect
+from gateway.audit.expression import Comparison, Expression, Junction, parse, spelled
+from gateway.audit.fields import CONTENT, LISTED
+from gateway.audit.members import Operand
+from gateway.audit.moments import END_US, FIRST_US, QueryError, QueryTooLong, time_us
 from gateway.domain._value import value
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_FIRST_US = -62_135_596_800_000_000
-_END_US = 253_402_300_800_000_000
-"""The years 1 to 9999, which a record's time can be of."""
+__all__ = [
+    "MOST_RECORDS",
+    "Filter",
+    "HashesOf",
+    "Order",
+    "QueryError",
+    "QueryTooLong",
+    "Statement",
+    "compile_filter",
+    "cursor_of",
+    "place_of",
+    "time_us",
+    "told",
+]
+
 MOST_RECORDS = 10_000
 """That one page holds: all of them are in memory at once."""
-_DURATION = re.compile(r"(\d{1,9})([smhdw])", re.ASCII)
-
-
-class QueryError(ValueError):
-    """The filter cannot be used; the text says what is wrong and what there is."""
-
-
-class QueryTooLong(QueryError):
-    """The log is too large for what was asked; the text says how to ask for less."""
-
-    def __init__(self, bound_s: float) -> None:
-        super().__init__(
-            f"given up after {bound_s:g} s: narrow it by --since and --until, or by a server, tool, "
-            "principal, verdict, code or run"
-        )
-
-
-HashesOf = Callable[[str], Sequence[str]]
-"""The keyed hashes that stand in records for a value."""
 
 
 class Order(StrEnum):
@@ -82,6 +65,10 @@ class Filter:
     """Leave out the record of this leaf index and all later ones."""
 
 
+def _as_it_is(_: Dialect) -> "Statement":
+    raise NotImplementedError("not of a filter")
+
+
 @value
 class Statement:
     """Conditions, and the values for their placeholders."""
@@ -90,12 +77,14 @@ class Statement:
     parameters: tuple[str | int | float, ...]
     limit: int
     order: Order = Order.NEWEST
-    between_us: tuple[int, int] = (_FIRST_US, _END_US)
+    between_us: tuple[int, int] = (FIRST_US, END_US)
     """No record of an earlier or a later time is among its rows."""
     by_words: bool = False
     """Whether the words that it has to have tell best which records it may be."""
     unindexed: "Statement | None" = None
     """The same of records whose words the index has not come to yet; `None` if it needs no words."""
+    spelled: "Callable[[Dialect], Statement]" = field(default=_as_it_is, compare=False, repr=False)
+    """Gives the same in the words of another database."""
 
     @property
     def words(self) -> bool:
@@ -112,7 +101,13 @@ class Statement:
         )
 
 
-def compile_filter(asked: Filter, *, now: float, hashes_of: HashesOf = lambda _: ()) -> Statement:
+def compile_filter(
+    asked: Filter,
+    *,
+    now: float,
+    hashes_of: HashesOf = lambda _: (),
+    dialect: Dialect = SQLITE,
+) -> Statement:
     """Return the SQL for a filter; `now` is in seconds since the epoch.
 
     A member of `arguments` or `destinations` is equal to a value also where a hash of it stands.
@@ -123,18 +118,24 @@ def compile_filter(asked: Filter, *, now: float, hashes_of: HashesOf = lambda _:
     """
     if not 1 <= asked.limit <= MOST_RECORDS:
         raise QueryError(f"the limit is 1 to {MOST_RECORDS}; a further page is had by --after")
-    statement, words = _compiled(asked, now, hashes_of, in_index)
+    statement, words = _compiled(asked, now, hashes_of, dialect, indexed=True)
     if words:
-        statement = replace(statement, unindexed=_compiled(asked, now, hashes_of, in_record)[0])
-    return statement
+        unindexed, _ = _compiled(asked, now, hashes_of, dialect, indexed=False)
+        statement = replace(statement, unindexed=unindexed)
+    again = partial(_anew, asked, now, hashes_of)
+    return replace(statement, spelled=again)
+
+
+def _anew(asked: Filter, now: float, hashes_of: HashesOf, dialect: Dialect) -> Statement:
+    return compile_filter(asked, now=now, hashes_of=hashes_of, dialect=dialect)
 
 
 def _compiled(
-    asked: Filter, now: float, hashes_of: HashesOf, search: Search
+    asked: Filter, now: float, hashes_of: HashesOf, dialect: Dialect, *, indexed: bool
 ) -> tuple[Statement, bool]:
-    parameters: Parameters = []
-    terms = [*_equal(asked, parameters), *_within(asked, now, parameters)]
-    compiler = _Compiler(parameters, now, hashes_of, search)
+    parameters: list[Operand] = []
+    terms = [*_equal(asked, dialect, parameters), *_within(asked, now, parameters)]
+    compiler = Compiler(parameters, now, hashes_of, dialect, indexed=indexed)
     expression = None
     if asked.where is not None:
         try:
@@ -145,7 +146,7 @@ def _compiled(
         except ValueError as error:
             raise QueryError(f"{error} ({LISTED})") from error
     statement = Statement(
-        where=" AND ".join(terms) or "1",
+        where=" AND ".join(terms) or "1 = 1",
         parameters=tuple(parameters),
         limit=asked.limit,
         order=asked.order,
@@ -169,15 +170,15 @@ def _has_words(expression: Expression | None) -> bool:
 
 
 def _between_us(asked: Filter, now: float) -> tuple[int, int]:
-    oldest = _FIRST_US if asked.since is None else time_us(asked.since, now)
-    newest = _END_US if asked.until is None else time_us(asked.until, now)
+    oldest = FIRST_US if asked.since is None else time_us(asked.since, now)
+    newest = END_US if asked.until is None else time_us(asked.until, now)
     if asked.after is None:
         return oldest, newest
     at, _ = place_of(asked.after, asked.order)
     return (oldest, min(newest, at)) if asked.order is Order.NEWEST else (max(oldest, at), newest)
 
 
-def _equal(asked: Filter, parameters: Parameters) -> Iterator[str]:
+def _equal(asked: Filter, dialect: Dialect, parameters: list[Operand]) -> Iterator[str]:
     for column, wanted in (
         ("server", asked.server),
         ("target", asked.tool),
@@ -187,13 +188,14 @@ def _equal(asked: Filter, parameters: Parameters) -> Iterator[str]:
         ("run", asked.run),
     ):
         if wanted is not None:
-            yield f"{column} = ?"
-            parameters.append(wanted)
+            sql, values = dialect.chosen(column, wanted)
+            parameters.extend(values)
+            yield sql
     if asked.verdict not in {None, "allow"}:
         yield "verdict <> 'allow'"  # says the same, and admits the index of refusals
 
 
-def _within(asked: Filter, now: float, parameters: Parameters) -> Iterator[str]:
+def _within(asked: Filter, now: float, parameters: list[Operand]) -> Iterator[str]:
     for operator, moment in ((">=", asked.since), ("<", asked.until)):
         if moment is not None:
             yield f"time_us {operator} ?"
@@ -249,144 +251,3 @@ def told(asked: Filter, hash_of: Callable[[str], str]) -> str:
         words.append(spelled(parse(asked.where), one))
     words.append(f"{asked.order.value} {asked.limit}")
     return ", ".join(words)
-
-
-def time_us(text: str, now: float) -> int:
-    """Read a duration before `now`, or an RFC 3339 time, as microseconds since the epoch.
-
-    Raises:
-        QueryError: It is neither.
-
-    """
-    found = _time_us(text, now)
-    if not _FIRST_US <= found < _END_US:
-        raise QueryError(f"not a time: {text!r} is not within the years 1 to 9999")
-    return found
-
-
-def _time_us(text: str, now: float) -> int:
-    if duration := _DURATION.fullmatch(text):
-        return round((now - int(duration[1]) * _UNITS[duration[2]]) * 1e6)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise QueryError(
-            f"not a time: {text!r}; write 90s, 15m, 24h, 7d, 2w or 2026-01-31T12:00:00Z"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1e6)
-
-
-_IS = {"=": "IS", "!=": "IS NOT"}
-
-
-class _Compiler:
-    """Turns an expression into SQL that is 0 or 1 and never NULL, so that `not` means not."""
-
-    def __init__(
-        self, parameters: Parameters, now: float, hashes_of: HashesOf, search: Search
-    ) -> None:
-        self._parameters = parameters
-        self._now = now
-        self._hashes_of = hashes_of
-        self._search = search
-        self.words = False
-
-    def sql(self, expression: Expression) -> str:
-        match expression:
-            case Junction():
-                inner = [self.sql(term) for term in expression.terms]
-                return "(" + f" {expression.word.upper()} ".join(inner) + ")"
-            case Negation():
-                return f"(NOT {self.sql(expression.term)})"
-            case Membership():
-                return self._among(expression)
-            case Comparison():
-                return self._comparison(expression)
-
-    def _among(self, membership: Membership) -> str:
-        root, _, path = membership.field.partition(".")
-        if path:
-            return self._member(root, path, "=", membership.operands)
-        sql, kind = _field(membership.field)
-        for operand in membership.operands:
-            self._parameters.append(_operand(membership.field, kind, operand, self._now))
-        return f"ifnull({sql} IN ({', '.join('?' * len(membership.operands))}), 0)"
-
-    def _comparison(self, comparison: Comparison) -> str:
-        field, operator, operand = comparison.field, comparison.operator, comparison.operand
-        root, _, path = field.partition(".")
-        if operand is None and operator not in {"=", "!="}:
-            raise QueryError(f"{field}: null is compared by = or !=")
-        if operator == "match":
-            return self._words(field, operand or "")
-        if path:
-            return self._path(root, path, operator, operand)
-        sql, kind = _field(field)
-        if operand is None:
-            return f"({sql} {_IS[operator]} NULL)"
-        if operator == "~":
-            self._parameters.append(operand)
-            return f"(ifnull(instr(CAST({sql} AS TEXT), ?), 0) > 0)"
-        self._parameters.append(_operand(field, kind, operand, self._now))
-        if operator in _IS:
-            return f"({sql} {_IS[operator]} ?)"
-        return f"({sql} IS NOT NULL AND {sql} {operator} ?)"
-
-    def _path(self, root: str, path: str, operator: str, operand: str | None) -> str:
-        if operand is None:
-            there = self._member(root, path, "=", ())
-            return there if operator == "!=" else f"(NOT {there})"
-        if operator == "!=":
-            return f"(NOT {self._member(root, path, '=', (operand,))})"
-        return self._member(root, path, operator, (operand,))
-
-    def _member(self, root: str, path: str, operator: str, operands: Sequence[str]) -> str:
-        if _field(root)[1] is not Type.STRUCTURE:
-            raise QueryError(f"{root} has no members")
-        names = members.steps(path)
-        here = partial(members.some, root, parameters=self._parameters)
-        if root not in CONTENT or operator != "=":
-            return here(names, operator, operands)
-        hashes = [one for each in operands for one in self._hashes_of(each)]
-        plain = here(names, "=", [*operands, *hashes])
-        if names != ("value",) or not hashes:
-            return plain
-        # Where a destination may not be read, its hash stands under a name of its own.
-        return f"({plain} OR {here(('value_hmac',), '=', hashes)})"
-
-    def _words(self, field: str, operand: str) -> str:
-        if field != "reasons":
-            raise QueryError("match searches reasons only; elsewhere there is ~")
-        words = operand.replace("\0", " ").split()
-        if not words:
-            raise QueryError("match needs a word")
-        self.words = True
-        sql, parameters = self._search(words)
-        self._parameters.extend(parameters)
-        return sql
-
-
-def _field(name: str) -> tuple[str, Type]:
-    if name not in FIELDS:
-        raise QueryError(f"no field {name!r} ({LISTED})")
-    return FIELDS[name]
-
-
-def _operand(field: str, kind: Type, operand: str, now: float) -> str | int | float:
-    match kind:
-        case Type.TEXT:
-            return operand
-        case Type.TIME:
-            return time_us(operand, now)
-        case Type.NUMBER:
-            try:
-                return float(operand)
-            except ValueError:
-                raise QueryError(f"{field} is a number, not {operand!r}") from None
-        case Type.STRUCTURE:
-            raise QueryError(
-                f"{field} is not one value: name a member ({field}.NAME), search it with ~, or "
-                "compare with null"
-            )

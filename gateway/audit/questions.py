@@ -20,6 +20,9 @@ QUESTIONS: Mapping[str, str] = {
 }
 """Every question by its name."""
 
+LATE_S = 1.0
+"""Within this a record that is durable comes into the log."""
+
 _ANSWERS = {"allowed": "allowed", "denied": "denied"}
 
 
@@ -31,10 +34,23 @@ class Progress:
     """The leaf index of the last record that is in it; -1 before the first."""
     newest: int
     """That of the log's last record."""
+    lag_s: float = 0.0
+    """For how long the oldest record waits that is durable and has no place in the log yet."""
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything that is in the log is in the index."""
+        return self.through >= self.newest
+
+    @property
+    def late(self) -> bool:
+        """Whether the log itself is further behind than it ever should be."""
+        return self.lag_s >= LATE_S
 
     @property
     def complete(self) -> bool:
-        return self.through >= self.newest
+        """Whether it has every record that had to have a place by now."""
+        return self.caught_up and not self.late
 
 
 def sending(

@@ -151,6 +151,7 @@ def _findings(place: Place, *, offline: bool) -> Iterator[Row]:
     yield from _of_local_servers(config)
     yield from _of_programs(config)
     if not offline:
+        yield from _of_storage(config)
         yield from _of_upstreams(config)
         yield from _of_issuers(config)
 
@@ -228,6 +229,17 @@ def _of_programs(config: Config) -> Iterator[Row]:
         else:
             say = _error if config.code.jail == "required" else _warning
             yield say(f"code: {which} run without a jail: {held.reason}{types}")
+
+
+def _of_storage(config: Config) -> Iterator[Row]:
+    from gateway.wiring import probe_storage  # noqa: PLC0415 - it brings every adapter with it
+
+    try:
+        for found in probe_storage(config):
+            text = f"storage: {found['text']}"
+            yield _error(text) if found["wrong"] else {"level": "info", "text": text}
+    except ConfigError as error:
+        yield from (_error(text) for text in error.problems or [error.public])
 
 
 def _of_upstreams(config: Config) -> Iterator[Row]:

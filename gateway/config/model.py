@@ -31,6 +31,7 @@ from gateway.config.policy import Policy
 from gateway.config.quotas import Price, QuotaSections
 from gateway.config.runs import RunsSection
 from gateway.config.section import Section, Word, Words, written
+from gateway.config.storage import Storage
 from gateway.config.tasks import TasksSection
 from gateway.config.values import (
     Address,
@@ -315,6 +316,7 @@ class Config(Section):
     """Origins of browser pages that may call; all others are refused."""
     servers: dict[Annotated[str, AfterValidator(_server_id)], Server] = written({})
     planes: Planes = written({})
+    storage: Storage = written({})
     _file: Path = PrivateAttr(default=Path("douane.yaml"))
     _registered: frozenset[str] = PrivateAttr(default=frozenset())
 
@@ -406,6 +408,38 @@ class Config(Section):
         if planes.grpc is not None and planes.grpc.listen.at in taken:
             raise ValueError("`grpc.listen` must be an address of its own; choose another port")
         return planes
+
+    @field_validator("storage")
+    @classmethod
+    def _shared_by_all(cls, storage: Storage, info: ValidationInfo) -> Storage:
+        if storage.kind != "postgres":
+            return storage
+        auth, audit = info.data.get("auth"), info.data.get("audit")
+        if auth is not None and auth.key_encryption_key is None:
+            raise ValueError(
+                "`kind: postgres` needs `auth.key_encryption_key`: a key in `data_dir` would be "
+                "another one at each gateway"
+            )
+        if audit is not None and audit.on_failure == "spool":
+            raise ValueError(
+                "`kind: postgres`: leave out `audit.on_failure: spool`, for nobody can say beside the "
+                "database whether what a call rests on still holds"
+            )
+        if audit is not None and audit.durability != "power":
+            raise ValueError("`kind: postgres`: write `storage.durability` for `audit.durability`")
+        planes = info.data.get("planes")
+        if planes is not None and (any(planes.every) or planes.experimental_interceptors):
+            raise ValueError(
+                "`kind: postgres`: leave out `planes`: what one owes is known to the gateway alone that "
+                "it has asked"
+            )
+        for name, server in info.data.get("servers", {}).items():
+            if server.command:
+                raise ValueError(
+                    f"`kind: postgres`: every gateway would start a `{name}` of its own, and each "
+                    "would know nothing of the others' calls; start it once, and give its `url`"
+                )
+        return storage
 
     @field_validator("servers")
     @classmethod

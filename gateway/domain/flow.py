@@ -69,6 +69,9 @@ class Run:
     """Another one whenever it says something else: its label, or what that comes from."""
     task: "Task | None" = None
     """What a trusted host declared when it began the run."""
+    roamed: bool = False
+    """Whether calls of it were made at several gateways: none of them remembers all that it has read
+    and written."""
     unnamed: bool = False
     """Whether the call that it is given to names another, which we do not know. Its label
     is the strictest for that one call, whatever it has read."""

@@ -150,6 +150,18 @@ class Provenance:
         written = _UNREAD * self._written.length
         return _UNREAD * waiting + _READ * (self._octets - waiting) + said + written
 
+    def give_up(self) -> None:
+        """Know from now on that not all of the run is remembered here: another gateway has some of it.
+
+        What a led call has written there may come back here, and what a result has shown there may be
+        what a call here carries. What here is a secret, is one still.
+        """
+        self._written.give_up()
+        self._said.clear()
+        self._said_octets = 0
+        self._missed = True
+        self.knows_secrets = False
+
     def sends(self, arguments: Mapping[str, Any], effect: Effect | None, *, clean: bool) -> None:
         """Note what a call carries before it is sent, whatever becomes of it.
 

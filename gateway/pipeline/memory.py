@@ -101,6 +101,8 @@ class ProvenanceMemory:
                 above=lambda: None if run.part_of is None else self._runs.get(run.part_of),
             )
             self._runs.put(run.id, found)
+        if run.roamed:
+            found.give_up()
         return found
 
 

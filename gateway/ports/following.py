@@ -68,6 +68,22 @@ class CursorStore(Protocol):
         ...
 
 
+class Turn(Protocol):
+    """Which of the gateways that share a log follows it: one at a time."""
+
+    async def taken(self) -> None:
+        """Return once this one does."""
+        ...
+
+    async def lost(self) -> None:
+        """Return once it is not known any more that this one does."""
+        ...
+
+    def close(self) -> None:
+        """Let another one."""
+        ...
+
+
 class Sink(Protocol):
     """Where a follower hands records to."""
 

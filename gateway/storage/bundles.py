@@ -1,9 +1,9 @@
 """Reading what an export is made of: exact records, signed checkpoints, roots of what is left out."""
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 
 from gateway.audit.query import Statement
+from gateway.storage.connection import Readable
 from gateway.storage.cosignatures import cosignatures, newest_cosigned
 from gateway.storage.tree import front_of, root_of
 
@@ -11,7 +11,7 @@ from gateway.storage.tree import front_of, root_of
 class BundleReader:
     """Blocking reads, each of them short; used by one thread at a time."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Readable) -> None:
         self._connection = connection
 
     @property

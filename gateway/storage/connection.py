@@ -17,6 +17,16 @@ _READER_WAIT_S = 5.0
 class Rows(Protocol):
     """What a statement has found."""
 
+    @property
+    def description(self) -> Any:
+        """Of each column something of which the first is its name."""
+        ...
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows it has changed."""
+        ...
+
     def fetchone(self) -> Any: ...
     def fetchall(self) -> list[Any]: ...
     def __iter__(self) -> Iterator[Any]: ...

@@ -1,5 +1,6 @@
 """What followers read: the log's records, and its signed checkpoints, in their order."""
 
+import asyncio
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -67,6 +68,20 @@ class NewestCheckpointSource(LogSource):
     """The same of the newest one alone: what lies between is passed over."""
 
     _sql = _NEWEST_CHECKPOINT
+
+
+class Always:
+    """A `Turn` of a log that one gateway has to itself."""
+
+    async def taken(self) -> None:
+        """Return at once."""
+
+    async def lost(self) -> None:
+        """Return never."""
+        await asyncio.Event().wait()
+
+    def close(self) -> None:
+        """Keep it."""
 
 
 @contextmanager

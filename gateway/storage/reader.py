@@ -106,6 +106,10 @@ class LogReader:
             yield from page
             last = page[-1]["leaf_index"]
 
+    def waits(self, record_id: str) -> bool:  # noqa: ARG002 - for logs that many write
+        """Say whether that record is durable, and has no place in the log yet."""
+        return False
+
     def newest(self) -> int:
         """Return the last record's leaf index; -1 if there is none."""
         (last,) = self._connection.execute("SELECT max(leaf_index) FROM audit").fetchone()
@@ -134,6 +138,8 @@ class LogReader:
 
         """
         row = self._connection.execute(f"{_ROW} WHERE id = ?", (record_id,)).fetchone()
+        if row is None and self.waits(record_id):
+            raise LookupError(f"record {record_id} has no place yet; it will within a second")
         if row is None:
             raise LookupError(f"no record {record_id}")
         index, _, body = row
@@ -156,18 +162,15 @@ class LogReader:
         return tuple(root_of(self._connection, part) for part in consistency_path(old, new))
 
 
-class AuditReader(LogReader):
-    """A log in SQLite. Every read is short, so that the writer's log file never waits for a reader."""
+class CountingReader(LogReader):
+    """The same, with what a filter selects and what is counted."""
 
-    @classmethod
-    def open(cls, path: Path) -> Self:
-        """Open the database for reading.
-
-        Raises:
-            ConfigError: There is none.
-
-        """
-        return cls(open_reader(path))
+    # Only an intent says that a call went out; what is looked up in its body comes last.
+    _calls = (
+        "SELECT server, target, count(*) FROM audit WHERE leaf_index >= ? AND leaf_index < ?"
+        " AND kind = 'intent' AND verdict = 'allow' AND server <> '' AND target IS NOT NULL"
+        " AND json_extract(body, '$.method') = 'tools/call' GROUP BY server, target"
+    )
 
     def query(self, statement: Statement) -> list[dict[str, Any]]:
         """Return the records that a compiled filter selects, newest first, as the contract's."""
@@ -179,7 +182,7 @@ class AuditReader(LogReader):
 
         Of the records from leaf index `first` up to `end`, which is not among them.
         """
-        rows = self._connection.execute(_CALLS, (first, end))
+        rows = self._connection.execute(self._calls, (first, end))
         return {(server, tool): count for server, tool, count in rows.fetchall()}
 
     def statistics(self) -> LogStatistics:
@@ -188,7 +191,7 @@ class AuditReader(LogReader):
             "SELECT count(*), min(time_us), max(time_us) FROM audit"
         ).fetchone()
         (unknown,) = self._connection.execute(
-            f"SELECT count(*) FROM audit WHERE {_OUTCOME_UNKNOWN}"  # noqa: S608 - fixed text
+            f"SELECT count(*) FROM audit WHERE {self._open()}"  # noqa: S608 - fixed text
         ).fetchone()
         checkpoint = self.checkpoint()
         return LogStatistics(
@@ -205,9 +208,13 @@ class AuditReader(LogReader):
     def outcome_unknown(self, limit: int = _PAGE) -> list[dict[str, Any]]:
         """Return the newest intents without an outcome."""
         rows = self._connection.execute(
-            f"{_ROW} WHERE {_OUTCOME_UNKNOWN} ORDER BY leaf_index DESC LIMIT ?", (limit,)
+            f"{_ROW} WHERE {self._open()} ORDER BY leaf_index DESC LIMIT ?", (limit,)
         )
         return [_record(*row) for row in rows.fetchall()]
+
+    def _open(self) -> str:
+        """Return the condition of intents without an outcome."""
+        return _OUTCOME_UNKNOWN
 
     def _counts(self, column: str) -> dict[str, int]:
         rows = self._connection.execute(
@@ -217,12 +224,19 @@ class AuditReader(LogReader):
         return dict(rows.fetchall())
 
 
-# Only an intent says that a call went out; what is looked up in its body comes last.
-_CALLS = (
-    "SELECT server, target, count(*) FROM audit WHERE leaf_index >= ? AND leaf_index < ?"
-    " AND kind = 'intent' AND verdict = 'allow' AND server <> '' AND target IS NOT NULL"
-    " AND json_extract(body, '$.method') = 'tools/call' GROUP BY server, target"
-)
+class AuditReader(CountingReader):
+    """A log in SQLite. Every read is short, so that the writer's log file never waits for a reader."""
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open the database for reading.
+
+        Raises:
+            ConfigError: There is none.
+
+        """
+        return cls(open_reader(path))
+
 
 # An intent and its outcome share their decision_id; that of a list is recorded as one.
 _OUTCOME_UNKNOWN = (

@@ -5,32 +5,30 @@ import hashlib
 import os
 import sqlite3
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.bundle import (
-    LONGEST_LINE_BYTES,
-    BundleCheck,
-    BundleVerification,
     BundleWriter,
     bundle_lines,
 )
-from gateway.audit.checkpoint import BadCheckpoint, VerifierKey, open_checkpoint
+from gateway.audit.checkpoint import VerifierKey
 from gateway.audit.tiles import TILE_LEAVES
 from gateway.domain._value import value
 from gateway.domain.audit import LogEntry
 from gateway.errors import AuditUnavailable, ConfigError
-from gateway.storage.connection import open_reader
+from gateway.storage.connection import Readable, open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.files import create_private, private_directory, rename
 from gateway.storage.removals import CODE, Removal
-from gateway.storage.tree import front_of, provable, root_of, tree_at
+from gateway.storage.segments import segment_verified
+from gateway.storage.tree import front_of, root_of, tree_at
 from gateway.storage.writer import Writer
 from gateway.turns import Line
 
@@ -82,17 +80,22 @@ class Held:
     first: int
 
 
+class Jobs(Protocol):
+    """What changes tables: each job is a transaction of its own."""
+
+    async def run(self, job: Callable[[sqlite3.Connection], T]) -> T: ...
+
+
 Record = Callable[[str, str, Mapping[str, Any]], Awaitable[LogEntry]]
 """Records what happened to the log: a code, a sentence, evidence; durable on return."""
 
 
-class Retention:
-    """Archives and removes what is old. Nothing leaves the log that is nowhere else."""
+class LogRetention(ABC):
+    """Archives and removes what is old, wherever it lies. Nothing leaves the log that is nowhere else."""
 
     def __init__(
         self,
-        data_dir: Path,
-        writer: Writer,
+        jobs: Jobs,
         *,
         verifier: VerifierKey,
         key: Ed25519PrivateKey,
@@ -106,8 +109,7 @@ class Retention:
 
         `turn` is the log's: one at a time archives or removes, to its end, whoever asked for it.
         """
-        self._database = data_dir / DATABASE
-        self._writer = writer
+        self._jobs = jobs
         self._verifier = verifier
         self._key = key
         self._archive = archive
@@ -132,7 +134,7 @@ class Retention:
             segment = await _read(partial(self._written, before_us))
             if segment is None:
                 return made
-            await self._writer.run(partial(_note_archive, segment=segment))
+            await self._jobs.run(partial(_note_archive, segment=segment))
             told = f"records {segment.first} to {segment.stop - 1} are in {segment.path}"
             await self._record("log_archived", told, segment.members)
             made.append(segment)
@@ -152,11 +154,11 @@ class Retention:
         first = removal.first
         told = f"records {first} to {removal.stop - 1} are removed from the log"
         entry = await self._record(CODE, told, removal.members(self._verifier.name, self._key))
-        if entry.leaf_index < removal.stop:
+        if await self._placed(entry) < removal.stop:
             raise AuditUnavailable("the removal is not in the log yet, so nothing is removed")
-        for stop in range(first + _AT_ONCE, removal.stop + _AT_ONCE, _AT_ONCE):
+        for stop in self._stops(first, removal.stop):
             try:
-                await self._writer.run(partial(_remove, stop=min(stop, removal.stop)))
+                await self._jobs.run(partial(self._removed, stop=stop))
             except sqlite3.IntegrityError as error:
                 raise NotRemovable(str(error)) from error
         return Removed(first=first, stop=removal.stop, root=removal.root)
@@ -171,14 +173,17 @@ class Retention:
 
         """
 
-        def job(connection: sqlite3.Connection) -> int:
+        def job(connection: Readable) -> int:
             first = _first_since(connection, since_us)
             if any(one.name == name for one in _holds(connection)):
                 raise ValueError(f"there is a hold {name} already; release it, or name another")
             connection.execute("INSERT INTO holds (name, first) VALUES (?, ?)", (name, first))
             return first
 
-        return await self._writer.run(job)
+        try:
+            return await self._jobs.run(job)
+        except sqlite3.IntegrityError as error:
+            raise ValueError(f"it could not be held: {error}") from error
 
     async def release(self, name: str) -> None:
         """Let go what `name` alone holds.
@@ -188,24 +193,41 @@ class Retention:
 
         """
 
-        def job(connection: sqlite3.Connection) -> None:
+        def job(connection: Readable) -> None:
             if not connection.execute("DELETE FROM holds WHERE name = ?", (name,)).rowcount:
                 raise ValueError("there is no hold of that name")
 
-        await self._writer.run(job)
+        await self._jobs.run(job)
 
     async def holds(self) -> list[Held]:
         """Return every hold, the farthest back first."""
 
         def read() -> list[Held]:
-            with closing(open_reader(self._database)) as connection:
+            with closing(self._opened()) as connection:
                 return _holds(connection)
 
         return await _read(read)
 
+    @abstractmethod
+    def _opened(self) -> Readable:
+        """Return the log as it is read, to be closed."""
+
+    @abstractmethod
+    def _removed(self, connection: Any, *, stop: int) -> None:
+        """Remove what stands before `stop`, if the laws allow it."""
+
+    async def _placed(self, entry: LogEntry) -> int:
+        """Return where a record stands; `UNPLACED` where it does not yet."""
+        return entry.leaf_index
+
+    def _stops(self, first: int, stop: int) -> Iterator[int]:
+        """Yield up to where is removed in each transaction."""
+        for end in range(first + _AT_ONCE, stop + _AT_ONCE, _AT_ONCE):
+            yield min(end, stop)
+
     def _written(self, before_us: int) -> Segment | None:
         """Write the next segment; `None` if there is nothing to write."""
-        with closing(open_reader(self._database)) as connection:
+        with closing(self._opened()) as connection:
             first = _archived(connection)
             stop = min(_older(connection, before_us), first + SEGMENT_RECORDS)
             if stop <= first:
@@ -233,7 +255,7 @@ class Retention:
         return Segment(first=first, stop=stop, path=str(path), sha256=digest)
 
     def _removable(self, before_us: int) -> Removal:
-        with closing(open_reader(self._database)) as connection:
+        with closing(self._opened()) as connection:
             front = front_of(connection)
             older = _older(connection, before_us)
             if older <= front:
@@ -257,44 +279,20 @@ class Retention:
             return Removal(first=front, stop=older, root=root)
 
 
-def segment_verified(
-    path: Path, verifier: VerifierKey | None, log: Path | None = None
-) -> BundleVerification:
-    """Check a file of records by itself, and with `log` also against the log's own tree.
+class Retention(LogRetention):
+    """The same of SQLite's log."""
 
-    Raises:
-        OSError: It cannot be read.
-        NotABundle: It is not of that form.
+    def __init__(self, data_dir: Path, writer: Writer, **more: Any) -> None:
+        """Take the log in `data_dir`, and the rest as `LogRetention` does."""
+        super().__init__(writer, **more)
+        self._database = data_dir / DATABASE
 
-    """
-    with path.open("rb") as file:
-        found = BundleCheck(verifier).run(iter(partial(file.readline, LONGEST_LINE_BYTES), b""))
-    if log is None or not found.ok:
-        return found
-    with closing(open_reader(log)) as connection:
-        last = connection.execute("SELECT max(leaf_index) FROM audit").fetchone()[0]
-        if last is None or found.size > last + 1:
-            return replace(found, ok=False, reason=f"the log has fewer than {found.size} records")
-        root = _root_in(connection, found.size, verifier)
-        if not root:
-            return replace(found, ok=False, reason=f"the log cannot tell its first {found.size}")
-        if root != found.root:
-            return replace(found, ok=False, reason="the log has other records in their place")
-    return found
+    def _opened(self) -> Readable:
+        return open_reader(self._database)
 
-
-def _root_in(connection: sqlite3.Connection, size: int, verifier: VerifierKey | None) -> str:
-    """Return the log's root of that size; empty if nothing of it says that any more."""
-    if provable(connection, size):
-        return tree_at(connection, size).root().hex()
-    row = connection.execute("SELECT note FROM checkpoints WHERE size = ?", (size,)).fetchone()
-    if row is None or verifier is None:
-        return ""
-    try:
-        head = open_checkpoint(row[0], verifier)
-    except BadCheckpoint:
-        return ""
-    return head.root.hex() if head.size == size else ""
+    def _removed(self, connection: Any, *, stop: int) -> None:
+        connection.execute("UPDATE log_front SET first = ?", (stop,))
+        connection.execute("DELETE FROM audit WHERE leaf_index < ?", (stop,))
 
 
 async def _read(work: Callable[[], T]) -> T:
@@ -327,7 +325,7 @@ def _digest_of(path: Path) -> str:
         return ""
 
 
-def _records(connection: sqlite3.Connection, first: int, stop: int) -> Iterator[tuple[int, bytes]]:
+def _records(connection: Readable, first: int, stop: int) -> Iterator[tuple[int, bytes]]:
     for start in range(first, stop, _PAGE):
         yield from connection.execute(
             "SELECT leaf_index, CAST(body AS BLOB) FROM audit"
@@ -336,14 +334,14 @@ def _records(connection: sqlite3.Connection, first: int, stop: int) -> Iterator[
         ).fetchall()
 
 
-def _older(connection: sqlite3.Connection, before_us: int) -> int:
+def _older(connection: Readable, before_us: int) -> int:
     """Return up to which leaf index all is older, signed, and whole tiles."""
     (signed,) = connection.execute("SELECT coalesce(max(size), 0) FROM checkpoints").fetchone()
     stop = min(_first_since(connection, before_us), signed)
     return int(stop - stop % TILE_LEAVES)
 
 
-def _first_since(connection: sqlite3.Connection, time_us: int) -> int:
+def _first_since(connection: Readable, time_us: int) -> int:
     """Return the leaf index of the first record of that time or later, or of the next one."""
     first, last = connection.execute(
         "SELECT (SELECT min(leaf_index) FROM audit WHERE time_us >= ?),"
@@ -353,19 +351,17 @@ def _first_since(connection: sqlite3.Connection, time_us: int) -> int:
     return int(last + 1 if first is None else first)
 
 
-def _holds(connection: sqlite3.Connection) -> list[Held]:
+def _holds(connection: Readable) -> list[Held]:
     rows = connection.execute("SELECT name, first FROM holds ORDER BY first, name")
     return [Held(name=name, first=first) for name, first in rows]
 
 
-def _archived(connection: sqlite3.Connection) -> int:
+def _archived(connection: Readable) -> int:
     (stop,) = connection.execute("SELECT coalesce(max(stop), 0) FROM archives").fetchone()
     return int(stop)
 
 
-def _segments(
-    connection: sqlite3.Connection, first: int, stop: int
-) -> list[tuple[int, int, str, str]]:
+def _segments(connection: Readable, first: int, stop: int) -> list[tuple[int, int, str, str]]:
     return connection.execute(
         "SELECT first, stop, path, sha256 FROM archives WHERE stop > ? AND first < ?"
         " ORDER BY first",
@@ -373,13 +369,8 @@ def _segments(
     ).fetchall()
 
 
-def _note_archive(connection: sqlite3.Connection, *, segment: Segment) -> None:
+def _note_archive(connection: Readable, *, segment: Segment) -> None:
     connection.execute(
         "INSERT INTO archives (first, stop, path, sha256, made_us) VALUES (?, ?, ?, ?, ?)",
         (segment.first, segment.stop, segment.path, segment.sha256, time.time_ns() // 1000),
     )
-
-
-def _remove(connection: sqlite3.Connection, *, stop: int) -> None:
-    connection.execute("UPDATE log_front SET first = ?", (stop,))
-    connection.execute("DELETE FROM audit WHERE leaf_index < ?", (stop,))

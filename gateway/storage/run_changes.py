@@ -94,6 +94,7 @@ def raised(run: Run, label: Label, source: Source | None) -> Run:
         part_of=run.part_of,
         task=run.task,
         version=run.version + 1,
+        roamed=run.roamed,
     )
 
 
@@ -209,6 +210,7 @@ def lower(table: RunTable, *, run: RunId, seen: Label, label: Label) -> Change:
         sources=before.sources,
         part_of=before.part_of,
         version=before.version + 1,
+        roamed=before.roamed,
     )
     lowered = Kept(run=after, owner=kept.owner)
     table.keep(lowered)

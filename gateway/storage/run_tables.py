@@ -183,14 +183,18 @@ class SqliteRunTable:
 
 
 def kept_of(row: Sequence[Any], sources: Iterable[Source]) -> Kept:
-    """Return a run of a row of the table, with what it has read."""
-    id_, owner, part_of, integrity, confidentiality, ended, version = row
+    """Return a run of a row of the table, with what it has read.
+
+    Where gateways share it, a row says last whether it has roamed.
+    """
+    id_, owner, part_of, integrity, confidentiality, ended, version, *roamed = row
     run = Run(
         id=RunId(id_),
         label=_label(integrity, confidentiality),
         sources=tuple(sources),
         part_of=None if part_of is None else RunId(part_of),
         version=version,
+        roamed=any(roamed),
     )
     return Kept(run=run, owner=owner, ended=bool(ended))
 

@@ -269,7 +269,7 @@ class Runs:
         self._used.move_to_end(owner)
         if now - used >= self._limits.idle_s:
             try:
-                await self._make(partial(run_changes.end, runs=list(self._wholes.get(owner, ()))))
+                await self._end_of([owner])
             except BaseException:
                 if self._used.get(owner) == now:
                     self._used[owner] = used  # they did not end, and are as idle as before
@@ -336,12 +336,17 @@ class Runs:
     async def _end_all_idle(self) -> None:
         """End the runs of principals who do not come back, when somebody else's run begins."""
         limit = self._elapsed() - self._limits.idle_s
-        idle: list[RunId] = []
+        idle: list[OwnerName] = []
         while self._used and (first := next(iter(self._used.items())))[1] <= limit:
-            idle += self._wholes.get(first[0], ())
+            idle.append(first[0])
             del self._used[first[0]]
-        if idle:
-            await self._make(partial(run_changes.end, runs=idle))
+        if any(self._wholes.get(owner) for owner in idle):
+            await self._end_of(idle)
+
+    async def _end_of(self, owners: Sequence[OwnerName]) -> None:
+        """End the whole runs of owners who have not called for long."""
+        runs = [run for owner in owners for run in self._wholes.get(owner, ())]
+        await self._make(partial(run_changes.end, runs=runs))
 
     async def _having_seen(self, run: Run, program: ScriptId | None) -> Run:
         """Return `run`, which has seen by then what the program that calls in it has read anywhere."""

@@ -1,16 +1,14 @@
 """Everything in one data directory, opened and closed together."""
 
-import asyncio
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, closing
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from gateway.audit.checkpoint import VerifierKey
-from gateway.audit.hashing import hashes_of
 from gateway.audit.record import RecordEncoder, Terms
 from gateway.audit.redaction import Level, Levels, Redaction
 from gateway.domain.epoch import Epoch
@@ -19,13 +17,20 @@ from gateway.errors import AuditUnavailable, ConfigError
 from gateway.flow.redaction import RecordScreen
 from gateway.ports import Clock
 from gateway.ports.board import PolicyBoard
+from gateway.ports.secrets import Sealer
+from gateway.storage.approvals import DurableApprovalStore
+from gateway.storage.baselines import DurableBaselines
 from gateway.storage.choices import DurableChoices
 from gateway.storage.connection import Durability, advice_on, open_reader
+from gateway.storage.cosignatures import DurableCosignatures
 from gateway.storage.cursors import DurableCursors
 from gateway.storage.database import DATABASE, Database
 from gateway.storage.debts import DurableDebts
 from gateway.storage.disclosures import Disclosures, SqliteDisclosureLedger, kept_rows
+from gateway.storage.encoding import Encoding
 from gateway.storage.files import DirectoryLock, private_directory
+from gateway.storage.following import reading
+from gateway.storage.identity.standing import StandingAnswerTable
 from gateway.storage.identity.store import IdentityStores
 from gateway.storage.keeping import (
     AS_ALWAYS,
@@ -35,14 +40,20 @@ from gateway.storage.keeping import (
     opened_journal,
 )
 from gateway.storage.keys import Keys
+from gateway.storage.late_calls import DurableLateCalls
+from gateway.storage.ledger import KnownPolicy, Memory, SqliteLedger
+from gateway.storage.log_views import SqliteLog
 from gateway.storage.own_sessions import DurableSessionStore
 from gateway.storage.pins import DurablePinStore
-from gateway.storage.reader import AuditReader
 from gateway.storage.record_keys import RecordKeys
 from gateway.storage.recovery import wal_tail
+from gateway.storage.retention import Record, Retention
 from gateway.storage.run_tables import SqliteRunLedger, SqliteRunTable
 from gateway.storage.runs import RunLimits, RunNames, Runs
+from gateway.storage.scripts import DurableScriptStore
 from gateway.storage.spooling import SpoolingLog
+from gateway.storage.stop import Stop
+from gateway.storage.unsealed import Bounds, Named, Unsealed, readable
 from gateway.storage.usage import used
 from gateway.storage.writer import Writer, change_nothing
 from gateway.turns import Line
@@ -51,11 +62,13 @@ _RUN_LIMITS = RunLimits()
 _HASHED = Levels(Level(redaction=Redaction.HASHED))
 
 
-class Store:
+class Store(Encoding):
     """The stores of a running gateway. One process has a data directory open at a time."""
 
     board: PolicyBoard | None = None
     """Where many gateways agree on a policy: there is one."""
+    allowance: None = None
+    """Where they count together."""
 
     def __init__(
         self,
@@ -73,16 +86,17 @@ class Store:
         elapsed: Clock,
     ) -> None:
         """Wire the stores to an open writer; `opened` is what `close` ends. See `open`."""
+        super().__init__(encoder, record_keys)
         self.data_dir = data_dir
         self.keys = keys
         self.identity = identity
         self.epoch = Epoch()
         """Turned by every change of what calls are prepared by: of pins, and by the policy's holder."""
         self.log_id = encoder.log_id
-        self._record_keys = record_keys
-        self._encoder = encoder
-        self._rotating = Line()
+        self.log = SqliteLog(data_dir)
+        """What is in the log, to be read."""
         self.writer = writer
+        self._clock = clock
         self._opened = opened
         self.audit = log.audit
         self.found = log.found
@@ -209,35 +223,75 @@ class Store:
         """Who signs this log, to be published."""
         return VerifierKey.of(self.log_id, self.keys.audit)
 
-    def record_by(self, levels: Levels, held: Iterable[str]) -> None:
-        """Write every further record by these levels, and without these secrets."""
-        screen = RecordScreen(held)
-        self._encoder.keep_to(replace(self._encoder.terms, levels=levels, screen=screen))
+    def unsealed(self, sealer: Sealer, bounds: Bounds) -> Unsealed:
+        """Return what `sealer` opens.
 
-    async def rotate_record_hash(self) -> int:
-        """Hash with a new key from now on, and return its number. The older ones are kept."""
-        return await self._rotating.take(self._with_new_key)
+        Raises:
+            ConfigError: It was sealed with another key.
 
-    async def _with_new_key(self) -> int:
-        keys = await asyncio.to_thread(self._record_keys.add)
-        self._encoder.keep_to(replace(self._encoder.terms, keys=keys))
-        return len(keys)
+        """
+        standing = StandingAnswerTable(self.identity.database, sealer)
+        with closing(open_reader(self.data_dir / DATABASE)) as connection:
+            with readable(f"the questions to people in {self.data_dir}"):
+                approvals = DurableApprovalStore(self.writer, connection, sealer, bounds.approvals)
+            with readable(f"the programs that are kept in {self.data_dir}"):
+                scripts = DurableScriptStore(self.writer, connection, sealer)
+            with readable(f"the tasks that are kept in {self.data_dir}"):
+                late = DurableLateCalls(self.writer, connection, sealer, bounds.tasks)
+
+        def ledger(policy: KnownPolicy, _: Named) -> SqliteLedger:
+            memory = Memory(
+                runs=self.runs,
+                pins=self.pins,
+                answers=approvals,
+                standing=standing,
+                policy=policy,
+                people=lambda: self.identity.people,
+                clock=self._clock,
+            )
+            return SqliteLedger(self.audit, memory, approvals)
+
+        return Unsealed(
+            approvals=approvals, standing=standing, scripts=scripts, late=late, ledger=ledger
+        )
+
+    def baselines(self) -> DurableBaselines:
+        """Return where is kept what is usual for whom."""
+        return DurableBaselines(self.writer)
+
+    def cosignatures(self) -> DurableCosignatures:
+        """Return what witnesses are shown, and where is kept what they have said."""
+        return DurableCosignatures(self.writer, partial(reading, self.data_dir / DATABASE))
+
+    def retention(self, *, archive: Path, record: Record) -> Retention:
+        """Return what archives old records into that folder, and removes them; it says so by `record`."""
+        return Retention(
+            self.data_dir,
+            self.writer,
+            verifier=self.verifier,
+            key=self.keys.audit,
+            archive=archive,
+            record=record,
+            turn=self.aging,
+        )
+
+    def stop(self) -> Stop:
+        """Return what says whether everything is refused."""
+        return Stop(self.data_dir)
 
     @property
-    def record_hash_keys(self) -> int:
-        """How many keys of the hash in records there are; the last one is in use."""
-        return len(self._record_keys.all)
+    def recorded(self) -> int:
+        """How many records there are."""
+        return self.writer.recorded
 
-    def hashes_of(self, content: Any) -> Sequence[str]:
-        """Return what may stand in records for a JSON value, or for bytes, newest key first."""
-        return hashes_of(self._record_keys.all, content)
+    @property
+    def spool(self) -> SpoolingLog | None:
+        """Where records wait that the database does not take, if there is such a place."""
+        return self.audit if isinstance(self.audit, SpoolingLog) else None
 
-    def reader(self) -> AuditReader:
-        """Open the audit log for reading; the caller closes it.
-
-        What calls have in the journal alone comes a moment later; `caught_up` waits for it.
-        """
-        return AuditReader.open(self.data_dir / DATABASE)
+    async def sign(self) -> None:
+        """Have a checkpoint vouch for all that is durable now; see `Writer.sign`."""
+        await self.writer.sign()
 
     async def caught_up(self) -> None:
         """Return once the database has every record that is durable now.

@@ -16,6 +16,7 @@ from gateway.wiring.administration import (
 from gateway.wiring.code import probe_programs
 from gateway.wiring.logs import set_up_logs
 from gateway.wiring.policy_files import policy_files
+from gateway.wiring.replicas import probe_storage
 from gateway.wiring.retaining import told_of_journal, verify_log, verify_segment
 from gateway.wiring.searching import check_model
 from gateway.wiring.serving import serve_until_told
@@ -34,6 +35,7 @@ __all__ = [
     "probe_issuers",
     "probe_local",
     "probe_programs",
+    "probe_storage",
     "serve",
     "told_of_journal",
     "verify_log",

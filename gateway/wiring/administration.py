@@ -47,16 +47,14 @@ from gateway.oauth.resources import Resources
 from gateway.ports import Authenticator
 from gateway.ports.scripts import ScriptStore
 from gateway.signin.links import SetupLinks
-from gateway.storage.stop import Stop
-from gateway.storage.verify import verify
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.upstream.probe import probe_unauthenticated
 from gateway.upstream.settings import LocalSettings
 from gateway.wiring.alerts import Alerting
 from gateway.wiring.authorization import authorization
 from gateway.wiring.exporting import export_desk
-from gateway.wiring.foundation import new_id, now, open_store
-from gateway.wiring.identity import Identity
+from gateway.wiring.foundation import new_id, now
+from gateway.wiring.identity import Identity, opened
 from gateway.wiring.indexing import archive_of
 from gateway.wiring.made_clients import made_client
 from gateway.wiring.on_demand import PolicyOnDemand
@@ -65,6 +63,7 @@ from gateway.wiring.registration import Registration, nothing_to_take_up
 from gateway.wiring.replaying import replay_desk
 from gateway.wiring.retaining import keeping_desk
 from gateway.wiring.standing import standing
+from gateway.wiring.stores import Switch
 from gateway.wiring.upstreams import bounds_of, upstreams_of
 from gateway.wiring.witnessing import witness_keys_of
 
@@ -79,8 +78,7 @@ async def open_admin(config: Config) -> AsyncIterator[Admin]:
         ConfigError: One is running, or its files cannot be used.
 
     """
-    async with open_store(config) as store:
-        identity = await Identity.open(config, store)
+    async with opened(config) as identity:
         resources = Resources.of(public_url=config.public_url, servers=config.servers)
         policy = PolicyOnDemand(config)
         lasting = standing(lambda: config, identity, policy)
@@ -98,7 +96,7 @@ async def open_admin(config: Config) -> AsyncIterator[Admin]:
                 look=_nobody_looks,
                 followers=tuple,
                 registry=Registration(lambda: config, environ=None, take_up=nothing_to_take_up),
-                alerting=Alerting.of_files(config, store),
+                alerting=Alerting.of_files(config, identity.store),
             ) as admin:
                 yield admin
 
@@ -113,7 +111,7 @@ def admin_of(
     questions: ApprovalDesk,
     scripts: ScriptStore,
     policy: PolicyInForce,
-    stop: Stop,
+    stop: Switch,
     servers: ServerRows,
     look: Look,
     followers: Callable[[], Sequence[Following]],
@@ -123,7 +121,7 @@ def admin_of(
     """Open every use case over what is stored; `current` gives the configuration in force."""
     store, issuer = identity.store, current().public_url
     stores = store.identity
-    journal = Journal(store.audit, clock=now, new_id=new_id)
+    journal = Journal(store.audit, clock=now, new_id=new_id, place=store.log.placed)
 
     def roles_of(groups: frozenset[str]) -> frozenset[str]:
         return current().roles.of(groups)
@@ -148,8 +146,8 @@ def admin_of(
         issuer=issuer,
     )
     with (
-        closing(store.reader()) as reader,
-        closing(store.reader()) as past,
+        closing(store.log.reader()) as reader,
+        closing(store.log.reader()) as past,
         archive_of(store) as archive,
         export_desk(current, store, journal, followers) as export,
     ):
@@ -161,8 +159,7 @@ def admin_of(
             clock=now,
         )
         verifying = VerifyDesk(
-            lambda kept: verify(
-                current().data_dir,
+            lambda kept: store.log.verify(
                 store.verifier,
                 checkpoints=kept,
                 witnesses=witness_keys_of(current()),

@@ -19,27 +19,24 @@ from gateway.export.deviations import DeviationSink
 from gateway.export.follower import Follower
 from gateway.export.messages import ping
 from gateway.export.webhooks import FromNow, Receiver, Webhook
-from gateway.storage.baselines import DurableBaselines
-from gateway.storage.database import DATABASE
-from gateway.storage.following import reading
-from gateway.storage.store import Store
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.web.metrics import Metrics
 from gateway.wiring.foundation import new_id, now
+from gateway.wiring.stores import Stores
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 _WHOLE_S = 10.0
 
 
-def deviation_sink(config: Config, store: Store, metrics: Metrics) -> DeviationSink:
+def deviation_sink(config: Config, store: Stores, metrics: Metrics) -> DeviationSink:
     """Return what learns from the log what is usual, and records what is not."""
     for kind in Kind:
         metrics.deviations.labels(kind.value)  # 0 from the start: there is nothing to wait for
     return DeviationSink(
         baselines=partial(Baselines, learning_s=config.alerts.learning),
-        store=DurableBaselines(store.writer),
+        store=store.baselines(),
         audit=store.audit,
-        is_recorded=partial(_is_recorded, store),
+        is_recorded=store.log.has,
         count=lambda kind: metrics.deviations.labels(kind.value).inc(),
         clock=now,
     )
@@ -76,19 +73,9 @@ def _has_desk(config: Config) -> bool:
     return config.console.enabled and config.auth.mode != "external"
 
 
-def from_now(store: Store) -> FromNow:
+def from_now(store: Stores) -> FromNow:
     """Return the cursors of followers that do not begin with the first record."""
-    return FromNow(store.cursors, partial(_newest, store))
-
-
-def _is_recorded(store: Store, record_id: str) -> bool:
-    with reading(store.data_dir / DATABASE) as reader:
-        return reader.find(record_id) is not None
-
-
-def _newest(store: Store) -> int:
-    with reading(store.data_dir / DATABASE) as reader:
-        return reader.newest()
+    return FromNow(store.cursors, store.log.newest)
 
 
 def _count(metrics: Metrics, name: str, result: str) -> None:
@@ -101,7 +88,7 @@ class Alerting:
     def __init__(
         self,
         config: Config,
-        store: Store,
+        store: Stores,
         told: Mapping[str, Webhook],
         followers: Callable[[], Sequence[Follower]] = tuple,
     ) -> None:
@@ -113,14 +100,14 @@ class Alerting:
         self._followers = followers
 
     @classmethod
-    def of_files(cls, config: Config, store: Store) -> Self:
+    def of_files(cls, config: Config, store: Stores) -> Self:
         """Return those of a gateway that is not running."""
         return cls(config, store, webhooks_of(config, Metrics()))
 
     def webhooks(self) -> Sequence[Mapping[str, Any]]:
         """Return one row a webhook; of its URL the host only, as its path may be a secret."""
         running = {one.name: one for one in self._followers()}
-        newest = _newest(self._store) if running else -1
+        newest = self._store.log.newest() if running else -1
         rows = []
         for name, one in self._config.alerts.webhooks.items():
             follower = running.get(follower_of(name))
@@ -152,7 +139,7 @@ class Alerting:
 
     async def baselines(self) -> Sequence[Mapping[str, Any]]:
         """Return how many of each view are known, and of how many enough is."""
-        _, rows = await DurableBaselines(self._store.writer).kept()
+        _, rows = await self._store.baselines().kept()
         found = Baselines(learning_s=self._config.alerts.learning)
         await asyncio.to_thread(found.restore, rows)
         learned = found.learned()

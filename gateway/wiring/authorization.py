@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 from starlette.routing import Route
 from starlette.types import Scope
@@ -26,6 +27,7 @@ from gateway.oauth.foreign.gate import ExternalGate, ExternalIssuer
 from gateway.oauth.gate import TokenGate
 from gateway.oauth.intake import Intake
 from gateway.oauth.keys import KeyRing
+from gateway.oauth.looking_again import LooksAgain
 from gateway.oauth.metadata import Metadata, Offers
 from gateway.oauth.possession import Possession, ProvenTokens
 from gateway.oauth.programs import Programs
@@ -245,7 +247,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
     tidying = begun(_tidy(building, issuing.registration), "tidying the identity database")
     try:
         yield Authorization(
-            authenticator=gate,
+            authenticator=_known(identity, gate),
             metadata=metadata,
             broker=building.broker,
             routes=(*routes, *pages, *desk.on(building.visits)),
@@ -257,6 +259,14 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
     finally:
         unused()
         await ended(tidying)
+
+
+def _known(identity: Identity, gate: TokenGate) -> Authenticator:
+    """Return what says no to nobody whom only another gateway knows yet."""
+    if identity.store.board is None:
+        return gate
+    stores = identity.store.identity
+    return LooksAgain(gate, follow=partial(asyncio.to_thread, stores.follow), epoch=stores.epoch)
 
 
 def _issuing(

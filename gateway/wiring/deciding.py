@@ -17,10 +17,10 @@ from gateway.pipeline.plane_calls import profiled
 from gateway.pipeline.plane_traffic import PlaneTraffic
 from gateway.pipeline.submissions import Submissions
 from gateway.ports import ApprovalStore, Authenticator, RunStore
-from gateway.storage.store import Store
 from gateway.wire.authzen import REQUESTS
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
+from gateway.wiring.stores import Stores
 
 
 @value
@@ -38,7 +38,7 @@ def deciding(
     config: Config,
     identity: Identity,
     planes: Mapping[str, Plane],
-    store: Store,
+    store: Stores,
     *,
     admitting: Callable[..., Admission],
     approvals: Approvals,

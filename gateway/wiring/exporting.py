@@ -21,14 +21,11 @@ from gateway.export.collector import Collector, CollectorSink
 from gateway.export.file import FileSink
 from gateway.ports.following import Sink
 from gateway.storage.baselines import FOLLOWER
-from gateway.storage.bundles import BundleReader
-from gateway.storage.connection import open_reader
-from gateway.storage.database import DATABASE
-from gateway.storage.store import Store
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.web.metrics import Metrics
 from gateway.wiring.alerts import follower_of
 from gateway.wiring.foundation import now
+from gateway.wiring.stores import Stores
 from gateway.wiring.witnessing import follower_of as witness_of
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
@@ -87,18 +84,18 @@ def configured_in(config: Config) -> frozenset[str]:
 @contextmanager
 def export_desk(
     current: Callable[[], Config],
-    store: Store,
+    store: Stores,
     journal: Journal,
     followers: Callable[[], Sequence[Following]],
 ) -> Iterator[ExportDesk]:
     """Open what people do with the record that leaves; `followers` are those at work."""
-    with closing(BundleReader(open_reader(store.data_dir / DATABASE))) as reader:
+    with closing(store.log.bundles()) as reader:
         yield ExportDesk(
             reader,
             store.cursors,
             journal,
             key=store.verifier,
-            sign=store.writer.sign,
+            sign=store.sign,
             configured=lambda: configured_in(current()),
             at_work=followers,
             hashes_of=store.hashes_of,

@@ -14,6 +14,7 @@ from gateway.storage.runs import RunLimits
 from gateway.storage.store import Store
 from gateway.wiring.keeping import keeping_of
 from gateway.wiring.redacting import held_by, levels_of
+from gateway.wiring.stores import Stores
 
 now: Clock = time.time
 """Seconds since the epoch: the clock of everything that is wired here."""
@@ -33,7 +34,7 @@ def new_id() -> str:
 
 
 @asynccontextmanager
-async def open_store(config: Config) -> AsyncIterator[Store]:
+async def open_store(config: Config) -> AsyncIterator[Stores]:
     """Take the data directory for this process, and open what is in it.
 
     Raises:

@@ -16,18 +16,18 @@ from gateway.config import Config
 from gateway.domain.tools import UpstreamId
 from gateway.pipeline.selections import Selections
 from gateway.ports import Authenticator, PolicyEngine, Upstream
-from gateway.storage.store import Store
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.own_client import OwnClient
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
 from gateway.web.metrics import MeteredUpstream, Metrics
 from gateway.wiring.background import begun, ended
+from gateway.wiring.stores import Stores
 
 
 class Front:
     """The gateway's own clients, and those whom they tell of what servers say by themselves."""
 
-    def __init__(self, store: Store, boxes: Mailboxes, calls: CallStreams) -> None:
+    def __init__(self, store: Stores, boxes: Mailboxes, calls: CallStreams) -> None:
         self.clients: dict[UpstreamId, OwnClient] = {}
         self.calls = calls
         self.levels: dict[str, str] = {}
@@ -61,7 +61,7 @@ class Front:
     def notices(
         self,
         config: Config,
-        store: Store,
+        store: Stores,
         *,
         offers: Offers,
         shelf: Shelf,

@@ -26,7 +26,6 @@ from gateway.oauth.resources import ADMIN_API
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.debts import Debts
 from gateway.pipeline.late_ends import settled as late_settled
-from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.planes.in_force import InForce
 from gateway.web.admin import admin_app
@@ -56,7 +55,7 @@ from gateway.wiring.indexing import kept_up
 from gateway.wiring.plane_doors import authzen_of, interceptors_of
 from gateway.wiring.planes import collected
 from gateway.wiring.planes_by_grpc import in_force
-from gateway.wiring.quotas import prices_of, quotas_of
+from gateway.wiring.quotas import limits_of, prices_of, quotas_of
 from gateway.wiring.reading import Reading
 from gateway.wiring.recorded import recorded
 from gateway.wiring.redacting import held_by, levels_of
@@ -108,8 +107,8 @@ class Gateway:
         self._carried = Carried(
             memory=ProvenanceMemory(identity.store.runs.find),
             conversations=Conversations(),
-            limits=CallLimits(calls_per_minute=config.limits.calls_per_minute, clock=now),
-            quotas=quotas_of(config, identity.store.used),
+            limits=limits_of(config, identity.store),
+            quotas=quotas_of(config, identity.store.used, identity.store.allowance),
             values=ValueMemory(secrets.choice),
             boxes=Mailboxes(new_nonce=new_id),
             calls=CallStreams(new_nonce=new_id),
@@ -151,7 +150,7 @@ class Gateway:
                 stop=self._lasting.stop,
                 servers=self._servers,
                 look=self._look,
-                followers=lambda: self.recorded.followers,
+                followers=lambda: self.recorded.at_work,
                 registry=Registration(
                     lambda: self._config, environ=os.environ, take_up=self.take_up
                 ),
@@ -484,6 +483,7 @@ def _require_same_process(before: Config, after: Config) -> None:
         "egress",
         "runs",
         "alerts",
+        "storage",
     )
     changed = [
         path

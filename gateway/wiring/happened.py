@@ -12,13 +12,13 @@ from gateway.domain.document import Digest, canonical
 from gateway.errors import AuditUnavailable
 from gateway.ports import AuditLog
 from gateway.ports.stop import Standstill
-from gateway.storage.stop import Stop
 from gateway.wiring.foundation import new_id, now
+from gateway.wiring.stores import Switch
 
 logger = logging.getLogger(__name__)
 
 
-def stopped_facts(stop: Stop) -> Mapping[str, str]:
+def stopped_facts(stop: Switch) -> Mapping[str, str]:
     """Return what /readyz says of a stop; nothing, if calls are carried."""
     return {} if stop.holds is None else {"stopped": f"every call is refused, {stop.holds}"}
 

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Self
 
 import orjson
@@ -19,13 +20,15 @@ from gateway.oauth.foreign.metadata import RemoteMetadata
 from gateway.oauth.foreign.tokens import ForeignTokens
 from gateway.oauth.keys import ALGORITHM, KeyRing
 from gateway.ports.identity import UserStore
+from gateway.storage.identity.store import IdentityStores
 from gateway.storage.identity.vouched import VouchedUsers
 from gateway.storage.kek import KekFile, new_key
 from gateway.storage.keys import earlier_signing_key, forget_earlier_signing_key
-from gateway.storage.store import Store
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.vault import KeyEncryptionKey, Vault
-from gateway.wiring.foundation import now
+from gateway.wiring.foundation import now, open_store
+from gateway.wiring.replicas import open_shared
+from gateway.wiring.stores import Stores
 
 logger = logging.getLogger(__name__)
 
@@ -34,11 +37,46 @@ _FOLLOW_S = 0.25
 _TICK_S = 60.0
 
 
+@asynccontextmanager
+async def opened(config: Config) -> AsyncIterator["Identity"]:
+    """Open whatever a gateway keeps, unlocked.
+
+    Raises:
+        ConfigError: It cannot be used.
+
+    """
+    if config.storage.kind == "sqlite":
+        async with open_store(config) as store:
+            yield await Identity.open(config, store)
+        return
+    unlocking = _Unlocking(config)
+    async with open_shared(config, unlocking) as shared:
+        yield await Identity.open(config, shared, unlocking.vault)
+
+
+class _Unlocking:
+    """Opens the vault once there are its keys; the gateway's own keys are sealed with it."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self.vault: Vault | None = None
+
+    def __call__(self, stores: IdentityStores) -> Vault:
+        try:
+            self.vault = unlocked(self._config, stores)
+        except Fault as error:
+            raise ConfigError(
+                f"what is sealed in PostgreSQL cannot be read: {error.public}",
+                problems=[error.detail] if error.detail else (),
+            ) from error
+        return self.vault
+
+
 class Identity:
     """The vault, the signing keys in step with other processes, and fetches on others' word."""
 
     def __init__(
-        self, config: Config, store: Store, *, vault: Vault, custodian: KeyCustodian, ring: KeyRing
+        self, config: Config, store: Stores, *, vault: Vault, custodian: KeyCustodian, ring: KeyRing
     ) -> None:
         """Take over what `open` has opened."""
         self.store = store
@@ -59,15 +97,16 @@ class Identity:
         self.foreign_tokens = ForeignTokens(self.remote_keys, clock=now)
 
     @classmethod
-    async def open(cls, config: Config, store: Store) -> Self:
-        """Unlock the secrets of `store`, and take its signing keys into use.
+    async def open(cls, config: Config, store: Stores, vault: Vault | None = None) -> Self:
+        """Unlock the secrets of `store`, unless `vault` is them, and take its signing keys into use.
 
         Raises:
             ConfigError: They are locked with another key, or damaged.
 
         """
         try:
-            vault = await asyncio.to_thread(_unlocked, config, store)
+            if vault is None:
+                vault = await asyncio.to_thread(unlocked, config, store.identity)
             custodian = KeyCustodian(
                 store.identity.signing_keys,
                 vault,
@@ -98,12 +137,14 @@ class Identity:
 
     async def watch(self) -> None:
         """Follow other processes, and take the steps that are due, until cancelled."""
-        ticked = now()
+        ticked, seen = now(), self.store.identity.epoch.now
         while True:
             await asyncio.sleep(_FOLLOW_S)
             try:
-                changed = await asyncio.to_thread(self.store.identity.follow)
-                if changed:
+                await asyncio.to_thread(self.store.identity.follow)
+                # A call that was decided again may have had its memory follow before.
+                before, seen = seen, self.store.identity.epoch.now
+                if changed := seen != before:
                     await asyncio.to_thread(self.vault.follow)
                 if changed or now() - ticked >= _TICK_S:
                     ticked = now()
@@ -173,9 +214,9 @@ def _vouching(config: Config) -> frozenset[str]:
     return frozenset(config.auth.issuers | ours)
 
 
-def _unlocked(config: Config, store: Store) -> Vault:
+def unlocked(config: Config, stores: IdentityStores) -> Vault:
     """Open the vault; the operator's key takes over from the file's or a former one's."""
-    keys = store.identity.data_keys
+    keys = stores.data_keys
     file = KekFile(config.data_dir)
     auth = config.auth
     if auth.key_encryption_key is None:
@@ -199,7 +240,7 @@ def _operators(reference: SecretRef, named: str) -> KeyEncryptionKey:
     return KeyEncryptionKey.parse(reference.resolve(os.environ).reveal(), named=named)
 
 
-def _started(custodian: KeyCustodian, store: Store) -> KeyRing:
+def _started(custodian: KeyCustodian, store: Stores) -> KeyRing:
     ring = custodian.start(now=now(), earlier=earlier_signing_key(store.data_dir))
     forget_earlier_signing_key(store.data_dir)
     return ring

@@ -3,28 +3,27 @@
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 
-from gateway.admin.archive import Archive
+from gateway.admin.archive import Archive, Index
 from gateway.errors import AuditUnavailable
-from gateway.storage.answers import Answers
-from gateway.storage.index import AuditIndex, NoIndex
-from gateway.storage.store import Store
+from gateway.storage.index import NoIndex
 from gateway.wiring.background import begun, ended
+from gateway.wiring.stores import Stores
 
 
 @contextmanager
-def archive_of(store: Store) -> Iterator[Archive]:
+def archive_of(store: Stores) -> Iterator[Archive]:
     """Open the log of `store` for searching, with its index, which is made where there is none.
 
     One that cannot be made costs the answers that need it, and nothing else.
     """
     with ExitStack() as stack:
-        index: AuditIndex | NoIndex
+        index: Index
         try:
-            index = stack.enter_context(closing(AuditIndex.open(store.data_dir)))
+            index = stack.enter_context(closing(store.log.index()))
         except AuditUnavailable as error:
             index = NoIndex(error)
-        indexed = isinstance(index, AuditIndex)
-        answers = stack.enter_context(closing(Answers.open(store.data_dir, indexed=indexed)))
+        indexed = not isinstance(index, NoIndex)
+        answers = stack.enter_context(closing(store.log.answers(indexed=indexed)))
         yield Archive(answers, index)
 
 

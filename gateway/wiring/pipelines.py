@@ -48,7 +48,6 @@ from gateway.ports.late import LateCalls
 from gateway.ports.scripts import ScriptStore
 from gateway.ports.standing import StandingAnswers
 from gateway.sandbox.languages import Engines
-from gateway.storage.store import Store
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.directory import Directory
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
@@ -68,6 +67,7 @@ from gateway.wiring.plane_paths import for_planes
 from gateway.wiring.searching import Searching
 from gateway.wiring.sensitive import detector_of
 from gateway.wiring.settings import always_on, described, portable, shelving
+from gateway.wiring.stores import Stores
 from gateway.wiring.tasks import beginnings_of, extensions_of, watching_of
 
 
@@ -87,7 +87,7 @@ def pipelines(
     identity: Identity,
     planes: Mapping[str, Plane],
     settings: Sequence[UpstreamSettings | LocalSettings],
-    store: Store,
+    store: Stores,
     approvals: ApprovalStore,
     answers: StandingAnswers,
     scripts: ScriptStore,

@@ -16,9 +16,9 @@ from gateway.pipeline.plane_traffic import PlaneTraffic
 from gateway.pipeline.release import Release
 from gateway.pipeline.visibility import Visibility
 from gateway.ports import Catalogs, Ledger, RunStore
-from gateway.storage.store import Store
 from gateway.wire.jsontext import WireLimits
 from gateway.wiring.foundation import new_id, now
+from gateway.wiring.stores import Stores
 
 
 def for_planes(
@@ -32,7 +32,7 @@ def for_planes(
     runs: RunStore,
     servers: Mapping[UpstreamId, ServerRule],
     debts: Debts,
-    store: Store,
+    store: Stores,
     ledger: Ledger,
     limits: WireLimits,
 ) -> tuple[DecisionPoint, PlaneTraffic]:

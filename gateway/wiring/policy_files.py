@@ -12,9 +12,8 @@ from gateway.policy.arguments import Takes
 from gateway.policy.sources import codes_in, read_sources
 from gateway.policy.targets import Known
 from gateway.policy.toolchain import find_opa
-from gateway.storage.database import DATABASE
-from gateway.storage.pins import read_pins
 from gateway.turns import Line
+from gateway.wiring.beside import beside
 from gateway.wiring.sensitive import classes_of
 from gateway.wiring.settings import policy_data, policy_settings
 
@@ -91,7 +90,7 @@ def _rules(config: Config) -> Mapping[str, Any]:
 
 def _known(config: Config) -> Known:
     """Return what there is for rules to name; of arguments nothing, if nothing is approved."""
-    shown = read_pins(config.data_dir / DATABASE)
+    shown = beside(config).pins()
     own = tuple(own_pins(extracts=True).values())
     approved = [pin for pin in shown if pin.approved is not None]
     return Known(

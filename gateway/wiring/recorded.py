@@ -1,17 +1,17 @@
 """Who follows the log for the life of the process, and how far each of them has come."""
 
+import asyncio
+import logging
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 
 from gateway.config import Config
 from gateway.export.follower import Follower
-from gateway.ports.following import CursorStore, Sink
-from gateway.storage.baselines import FOLLOWER, DurableBaselines
-from gateway.storage.database import DATABASE
-from gateway.storage.following import CheckpointSource, LogSource, NewestCheckpointSource
-from gateway.storage.reader import AuditReader
-from gateway.storage.store import Store
+from gateway.ports.following import CursorStore, Sink, Turn
+from gateway.storage.baselines import FOLLOWER
+from gateway.storage.following import Always
 from gateway.web.metrics import Metrics
 from gateway.wiring.alerts import (
     Alerting,
@@ -22,20 +22,31 @@ from gateway.wiring.alerts import (
 )
 from gateway.wiring.background import begun, ended
 from gateway.wiring.exporting import outlets_of
+from gateway.wiring.stores import Source, Stores
 from gateway.wiring.witnessing import witnesses_of
 
+logger = logging.getLogger(__name__)
+
 _PAGE = 500
+_LOOK_S = 0.5
 
 
 class Recorded:
     """The followers of one process's log. All are named before they begin."""
 
-    def __init__(self, config: Config, store: Store, metrics: Metrics) -> None:
+    def __init__(
+        self, config: Config, store: Stores, metrics: Metrics, *, turn: Turn | None = None
+    ) -> None:
         self._store = store
+        self._turn = turn or store.log.turn()
+        self._alone = isinstance(self._turn, Always)
+        self._follows = False
+        self._newest: Callable[[], int] = lambda: -1
+        """Gives the leaf index of the log's last record."""
         told = webhooks_of(config, metrics)
-        self.alerting = Alerting(config, store, told, lambda: self.followers)
+        self.alerting = Alerting(config, store, told, lambda: self.at_work)
         self._metrics = metrics
-        self._sources: list[LogSource] = []
+        self._sources: list[Source] = []
         self._first: list[Callable[[], Awaitable[None]]] = []
         self.followers: tuple[Follower, ...] = ()
 
@@ -46,14 +57,14 @@ class Recorded:
         *,
         page: int = _PAGE,
         cursors: CursorStore | None = None,
-        of: type[LogSource] = LogSource,
+        of: Callable[[], Source] | None = None,
     ) -> None:
         """Have `sink` get every record, from `running` on; its cursor is kept under `name`.
 
         Where `cursors` are given they keep it, instead of those of all others. `page` is how many
-        it gets at once, `of` what it follows: the log, its checkpoints, or the newest of these.
+        it gets at once, `of` gives what it follows instead of the records.
         """
-        source = of(self._store.data_dir / DATABASE)
+        source = (of or self._store.log.records)()
         self.followers = (
             *self.followers,
             Follower(
@@ -72,53 +83,85 @@ class Recorded:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Follow the log, until the context ends; what has not arrived then comes next time."""
+        """Follow the log, until the context ends; what has not arrived then comes next time.
+
+        Of gateways that share a log one follows it at a time.
+        """
         for act in self._first:
             await act()
         async with AsyncExitStack() as stack:
-            newest = self._reader(stack).newest
+            self._newest = stack.enter_context(closing(self._store.log.reader())).newest
+            if not self._alone:
+                looking = begun(self._look(self._newest), "looking how long the log is")
+                stack.push_async_callback(ended, looking)
             for source in self._sources:
                 stack.callback(source.close)
             self._metrics.count_followers(
-                {one.name: partial(_behind, one, newest) for one in self.followers},
-                {one.name: partial(_failing, one) for one in self.followers},
+                {one.name: partial(self._behind, one) for one in self.followers},
+                {one.name: partial(self._failing, one) for one in self.followers},
             )
-            for follower in self.followers:
-                task = begun(follower.run(), f"following the log as {follower.name}")
-                stack.push_async_callback(ended, task)
+            stack.callback(self._turn.close)
+            task = begun(self._take_turns(), "taking turns at following the log")
+            stack.push_async_callback(ended, task)
             yield
+
+    @property
+    def at_work(self) -> tuple[Follower, ...]:
+        """Who follows the log here; nobody while another gateway does."""
+        return self.followers if self._follows or self._alone else ()
 
     def facts(self) -> Mapping[str, str]:
         """Return what /readyz says of followers whose sinks do not take records, which wait."""
-        return {one.name: one.failing for one in self.followers if one.failing}
+        return {one.name: one.failing for one in self.at_work if one.failing}
 
-    def _reader(self, stack: AsyncExitStack) -> AuditReader:
-        reader = AuditReader.open(self._store.data_dir / DATABASE)
-        stack.callback(reader.close)
-        return reader
+    async def _look(self, newest: Callable[[], int]) -> None:
+        # A file answers at once; a server that is silent would hold up whoever asks.
+        seen = -1
+        self._newest = lambda: seen
+        while True:
+            with suppress(sqlite3.Error):
+                seen = await asyncio.to_thread(newest)
+            await asyncio.sleep(_LOOK_S)
+
+    def _behind(self, follower: Follower) -> float:
+        return float(max(self._newest() - follower.done, 0)) if follower in self.at_work else 0.0
+
+    def _failing(self, follower: Follower) -> float:
+        return float(follower in self.at_work and bool(follower.failing))
+
+    async def _take_turns(self) -> None:
+        while True:
+            await self._turn.taken()
+            async with self._following():
+                await self._turn.lost()
+            logger.warning("another gateway follows the log from now on, or none can just now")
+
+    @asynccontextmanager
+    async def _following(self) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for follower in self.followers:
+                task = begun(follower.run(), f"following the log as {follower.name}")
+                stack.push_async_callback(ended, task)
+            self._follows = True
+            try:
+                yield
+            finally:
+                self._follows = False
 
 
-def recorded(config: Config, store: Store, metrics: Metrics) -> Recorded:
+def recorded(config: Config, store: Stores, metrics: Metrics) -> Recorded:
     """Return all who follow the log of `store`, by what `config` says."""
     found = Recorded(config, store, metrics)
     if config.alerts.baselines == "off":
-        found.first(DurableBaselines(store.writer).forget)
+        found.first(store.baselines().forget)
     else:
         deviations = deviation_sink(config, store, metrics)
         found.follow(FOLLOWER, deviations, cursors=deviations)
     for name, webhook in found.alerting.told.items():
         found.follow(follower_of(name), webhook, cursors=from_now(store))
     for outlet in outlets_of(config, metrics):
-        of = CheckpointSource if outlet.of_checkpoints else LogSource
+        of = store.log.checkpoints if outlet.of_checkpoints else store.log.records
         found.follow(outlet.name, outlet.sink, page=outlet.page, of=of)
     for name, witness in witnesses_of(config, store):
-        found.follow(name, witness, page=1, of=NewestCheckpointSource)
+        found.follow(name, witness, page=1, of=store.log.newest_checkpoint)
     return found
-
-
-def _behind(follower: Follower, newest: Callable[[], int]) -> float:
-    return float(max(newest() - follower.done, 0))
-
-
-def _failing(follower: Follower) -> float:
-    return float(bool(follower.failing))

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.errors import AuditUnavailable, GatewayError
 from gateway.policy.settings import PolicyEvent
-from gateway.storage.store import Store
 from gateway.web.metrics import Metrics
 from gateway.wiring.foundation import new_id, now
+from gateway.wiring.stores import Stores
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ class PolicyReporter:
 
     def __init__(
         self,
-        store: Store,
+        store: Stores,
         metrics: Metrics,
         *,
         problems: Callable[[], Awaitable[Sequence[str]]] | None = None,

@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from gateway.admin.journal import Journal
-from gateway.admin.keeping import KeepingDesk
+from gateway.admin.keeping import KeepingDesk, Retention
 from gateway.audit.bundle import BundleVerification, NotABundle
 from gateway.audit.cosignature import WitnessKey
 from gateway.config import Config
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.errors import AuditUnavailable, ConfigError, RateLimited
-from gateway.storage.database import DATABASE
-from gateway.storage.keeping import waiting_in
-from gateway.storage.retention import NotRemovable, Retention, segment_verified
-from gateway.storage.store import Store
-from gateway.storage.verify import Verification, own_verifier, verify
+from gateway.storage.retention import NotRemovable
+from gateway.storage.verify import Verification
+from gateway.wiring.beside import beside
 from gateway.wiring.foundation import new_id, now
+from gateway.wiring.stores import Stores
 from gateway.wiring.witnessing import witness_keys_of
 
 logger = logging.getLogger(__name__)
@@ -28,7 +27,7 @@ _FIRST_S = 60.0
 _EVERY_S = 3600.0
 
 
-def retention_of(config: Config, store: Store) -> Retention:
+def retention_of(config: Config, store: Stores) -> Retention:
     """Return what archives and removes records of `store`."""
 
     async def record(code: str, message: str, evidence: Mapping[str, Any]) -> LogEntry:
@@ -43,15 +42,7 @@ def retention_of(config: Config, store: Store) -> Retention:
 
     section = config.audit.retention
     chosen = None if section is None else section.archive
-    return Retention(
-        config.data_dir,
-        store.writer,
-        verifier=store.verifier,
-        key=store.keys.audit,
-        archive=chosen or config.data_dir / _ARCHIVE,
-        record=record,
-        turn=store.aging,
-    )
+    return store.retention(archive=chosen or config.data_dir / _ARCHIVE, record=record)
 
 
 def verify_log(
@@ -70,10 +61,9 @@ def verify_log(
         ConfigError: There is no log.
 
     """
-    data_dir = config.data_dir
     configured = [] if without_configured else witness_keys_of(config)
     asked = list(dict.fromkeys([*witnesses, *configured]))
-    return verify(data_dir, own_verifier(data_dir), checkpoints=checkpoints, witnesses=asked)
+    return beside(config).verify(checkpoints=checkpoints, witnesses=asked)
 
 
 def told_of_journal(config: Config) -> str:
@@ -82,7 +72,7 @@ def told_of_journal(config: Config) -> str:
     What was made sure of but not taken up is no part of the log, and nothing that is signed.
     """
     try:
-        waiting = waiting_in(config.data_dir)
+        waiting = beside(config).waiting()
     except (ConfigError, OSError) as error:
         return f"the journal cannot be read, which may have records that the log has not: {error}"
     if not waiting:
@@ -100,19 +90,18 @@ def verify_segment(config: Config, path: Path) -> BundleVerification:
         ConfigError: There is no log, or the file cannot be read or is no archive.
 
     """
-    data_dir = config.data_dir
     try:
-        return segment_verified(path, own_verifier(data_dir), data_dir / DATABASE)
+        return beside(config).segment_verified(path)
     except (OSError, NotABundle) as error:
         raise ConfigError(f"{path} cannot be verified: {error}") from error
 
 
-def keeping_desk(current: Callable[[], Config], store: Store, journal: Journal) -> KeepingDesk:
+def keeping_desk(current: Callable[[], Config], store: Stores, journal: Journal) -> KeepingDesk:
     """Return where people come to the log's age."""
     return KeepingDesk(retention_of(current(), store), journal, clock=now)
 
 
-async def retain(config: Config, store: Store) -> None:
+async def retain(config: Config, store: Stores) -> None:
     """Archive and remove what is older than `audit.retention.keep`, until cancelled."""
     section = config.audit.retention
     if section is None or section.keep is None:

@@ -38,6 +38,7 @@ from gateway.wiring.pipelines import pipelines
 from gateway.wiring.planes import hosts_of, planes_of
 from gateway.wiring.refusals import RefusedEgressReporter
 from gateway.wiring.searching import Searching, searching
+from gateway.wiring.settings import known_as
 from gateway.wiring.shadow import policies
 from gateway.wiring.standing import Standing
 from gateway.wiring.succession import Succession
@@ -186,7 +187,7 @@ async def runtime(
             late_ends=lasting.late_ends,
             who=who,
             policy=deciding,
-            ledger=lasting.ledger(succession),
+            ledger=lasting.ledger(succession, known_as(config)),
             require_going=lasting.stop.require_none,
             keeper=keeper,
             crawler=crawler,

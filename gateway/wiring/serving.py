@@ -17,9 +17,8 @@ from gateway.web.bounds import Bounds
 from gateway.web.connections import Listener
 from gateway.wire import param_headers
 from gateway.wiring import housekeeping
-from gateway.wiring.foundation import open_store
 from gateway.wiring.gateway import DRAIN_S, Gateway
-from gateway.wiring.identity import Identity
+from gateway.wiring.identity import opened
 from gateway.wiring.planes_by_grpc import asked_by_grpc
 
 logger = logging.getLogger(__name__)
@@ -47,8 +46,7 @@ async def serve_until_told(config: Config, path: Path) -> None:
         at_desk = None
         if config.console.listen is not None:
             at_desk = stack.enter_context(_listening(config.console.listen))
-        store = await stack.enter_async_context(open_store(config))
-        gateway = Gateway(config, path, await Identity.open(config, store))
+        gateway = Gateway(config, path, await stack.enter_async_context(opened(config)))
         await stack.enter_async_context(gateway.running())
         await stack.enter_async_context(gateway.recorded.running())
         await stack.enter_async_context(gateway.watch.running())

@@ -1,13 +1,14 @@
 """The configuration in the words of the rooms: each room has its own settings, and knows no file."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway.builtin.descriptions import Mode, Settings
 from gateway.builtin.shelf import ClientShelving, Defer, Shelving
 from gateway.config import Config
 from gateway.domain.tools import Kind, Target, UpstreamId
+from gateway.policy.agreement import CENTRAL
 from gateway.policy.settings import DecisionPoint, EngineKind, OpaServer, PolicySettings
 
 
@@ -29,6 +30,14 @@ def policy_settings(config: Config) -> PolicySettings:
         deadline=policy.deadline,
         poll=bundle.poll if bundle else 60.0,
     )
+
+
+def known_as(config: Config) -> Callable[[str], str]:
+    """Return what says by which name gateways know a policy.
+
+    A policy server's revisions are its own: whichever comes back from it is in force.
+    """
+    return (lambda _: CENTRAL) if policy_settings(config).is_central else (lambda digest: digest)
 
 
 def decision_point(config: Config) -> DecisionPoint | None:

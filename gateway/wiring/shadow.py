@@ -12,12 +12,12 @@ from gateway.policy.candidate import Shadowed
 from gateway.policy.reload import PolicyHolder, load
 from gateway.policy.settings import FUEL, EngineKind, PolicySettings
 from gateway.ports import PolicyEngine
-from gateway.storage.store import Store
 from gateway.web.metrics import Metrics
 from gateway.wiring.foundation import now
 from gateway.wiring.policy_files import policy_files
 from gateway.wiring.reporting import CandidateReporter, PolicyReporter
 from gateway.wiring.settings import decision_point, policy_data, policy_settings
+from gateway.wiring.stores import Stores
 
 ARCHIVE = "policies"
 """The folder in `data_dir` where the text of every policy that was in force is kept."""
@@ -39,7 +39,7 @@ class Policies:
 
 
 @asynccontextmanager
-async def policies(config: Config, store: Store, metrics: Metrics) -> AsyncIterator[Policies]:
+async def policies(config: Config, store: Stores, metrics: Metrics) -> AsyncIterator[Policies]:
     """Put the configured policy in force, and ask the candidate beside it if there is one.
 
     A candidate that cannot be used is said to be so; the gateway starts without it.

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import field
 from functools import partial
 
@@ -19,7 +18,7 @@ from gateway.domain.approvals import ApprovalRequest
 from gateway.domain.flow import RunId, Source
 from gateway.domain.standing import StandingAnswer, is_as_approved
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Profile
-from gateway.errors import ConfigError, GatewayError, Unsealable
+from gateway.errors import GatewayError
 from gateway.flow.lapsed import void
 from gateway.oauth.seen_proofs import SeenProofs
 from gateway.pipeline.late_ends import LateEnds
@@ -34,17 +33,12 @@ from gateway.signin.links import SetupLinks
 from gateway.signin.passwords import Passwords
 from gateway.signin.throttle import Attempts
 from gateway.signin.transactions import Transactions
-from gateway.storage.approvals import DurableApprovalStore
-from gateway.storage.connection import open_reader
-from gateway.storage.database import DATABASE
-from gateway.storage.identity.standing import StandingAnswerTable
-from gateway.storage.late_calls import DurableLateCalls
-from gateway.storage.ledger import KnownPolicy, Memory, SqliteLedger
-from gateway.storage.scripts import DurableScriptStore
-from gateway.storage.stop import Stop
+from gateway.storage.ledger import KnownPolicy
+from gateway.storage.unsealed import Bounds, Named
 from gateway.web.desk.as_client import Seats
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
+from gateway.wiring.stores import Switch
 
 logger = logging.getLogger(__name__)
 
@@ -64,14 +58,14 @@ class Standing:
     approvals: ApprovalStore
     answers: StandingAnswers
     scripts: ScriptStore
-    ledger: Callable[[KnownPolicy], Ledger]
+    ledger: Callable[[KnownPolicy, Named], Ledger]
     """Gives where calls are written down, as long as that policy decides."""
     late: LateCalls
     """Calls whose answer is late."""
     late_ends: LateEnds
     questions: ApprovalDesk
     """Where people come to them, by whatever door."""
-    stop: Stop
+    stop: Switch
     """Whether everything is refused."""
     proofs: SeenProofs
     """Which proofs of possession were used."""
@@ -103,13 +97,18 @@ def standing(
         roles = config().roles
         return frozenset(group for name in _EVERY_ROLE for group in getattr(roles, name).groups)
 
-    stores = identity.store.identity
+    store = identity.store
+    stores = store.identity
     journal = Journal(identity.store.audit, clock=now, new_id=new_id, issuer=config().public_url)
     passwords = Passwords(os.urandom)
-    approvals = _approvals(config, identity)
-    answers = StandingAnswerTable(stores.database, identity.vault)
-    late = _late(config, identity)
-    desk_journal = AdminJournal(identity.store.audit, clock=now, new_id=new_id)
+    kept = identity.store.unsealed(
+        identity.vault,
+        Bounds(
+            approvals=lambda: config().approvals.value,
+            tasks=lambda: config().tasks.most_open,
+        ),
+    )
+    desk_journal = AdminJournal(store.audit, clock=now, new_id=new_id, place=store.log.placed)
     return Standing(
         links=SetupLinks(
             stores.users,
@@ -120,9 +119,12 @@ def standing(
             clock=now,
             random=os.urandom,
             new_id=new_id,
+            shared=store.allowance,
         ),
         passwords=passwords,
-        attempts=Attempts(now, by_address=20, by_target=10),
+        attempts=Attempts(
+            now, by_address=20, by_target=10, shared=store.allowance, what="password"
+        ),
         transactions=Transactions(stores.browsers, clock=now, random=os.urandom),
         devices=Devices(
             stores.grants,
@@ -130,15 +132,16 @@ def standing(
             clock=now,
             new_id=new_id,
             grant_lifetime_s=config().auth.grant_lifetime,
+            shared=store.allowance,
         ),
-        approvals=approvals,
-        answers=answers,
-        scripts=_scripts(identity),
-        ledger=partial(_ledger, identity, approvals, answers),
-        late=late,
-        late_ends=LateEnds(store=late, audit=identity.store.audit, clock=now, new_id=new_id),
+        approvals=kept.approvals,
+        answers=kept.standing,
+        scripts=kept.scripts,
+        ledger=kept.ledger,
+        late=kept.late,
+        late_ends=LateEnds(store=kept.late, audit=identity.store.audit, clock=now, new_id=new_id),
         questions=ApprovalDesk(
-            approvals,
+            kept.approvals,
             desk_journal,
             sources=partial(_sources, identity),
             issuer=config().public_url,
@@ -147,8 +150,8 @@ def standing(
             lapsed=partial(_lapsed, identity),
             policy=policy,
             standing=StandingDesk(
-                answers,
-                approvals,
+                kept.standing,
+                kept.approvals,
                 desk_journal,
                 rules=lambda: config().approvals.value,
                 issuer=config().public_url,
@@ -156,8 +159,8 @@ def standing(
                 approved=partial(_is_approved, identity.store.pins),
             ),
         ),
-        stop=Stop(identity.store.data_dir),
-        proofs=SeenProofs(since=now()),
+        stop=identity.store.stop(),
+        proofs=SeenProofs(since=now(), elsewhere=store.allowance),
         seats=Seats(),
         desk_secret=new_secret(os.urandom),
         commands=commands,
@@ -203,62 +206,3 @@ def _is_of(pin: Pin, request: ApprovalRequest | StandingAnswer) -> bool:
     if isinstance(request, StandingAnswer):
         return is_as_approved(pin, request)
     return pin.approved is not None and pin.approved.digest == request.pin_digest
-
-
-def _approvals(config: Callable[[], Config], identity: Identity) -> DurableApprovalStore:
-    store = identity.store
-    try:
-        with closing(open_reader(store.data_dir / DATABASE)) as connection:
-            return DurableApprovalStore(
-                store.writer, connection, identity.vault, lambda: config().approvals.value
-            )
-    except Unsealable as error:
-        raise ConfigError(
-            f"the questions to people in {store.data_dir} cannot be read: {error.public}",
-            problems=[error.detail],
-        ) from error
-
-
-def _ledger(
-    identity: Identity,
-    approvals: DurableApprovalStore,
-    standing: StandingAnswers,
-    policy: KnownPolicy,
-) -> Ledger:
-    store = identity.store
-    memory = Memory(
-        runs=store.runs,
-        pins=store.pins,
-        answers=approvals,
-        standing=standing,
-        policy=policy,
-        people=lambda: store.identity.people,
-        clock=now,
-    )
-    return SqliteLedger(store.audit, memory, approvals)
-
-
-def _scripts(identity: Identity) -> DurableScriptStore:
-    store = identity.store
-    try:
-        with closing(open_reader(store.data_dir / DATABASE)) as connection:
-            return DurableScriptStore(store.writer, connection, identity.vault)
-    except Unsealable as error:
-        raise ConfigError(
-            f"the programs that are kept in {store.data_dir} cannot be read: {error.public}",
-            problems=[error.detail],
-        ) from error
-
-
-def _late(config: Callable[[], Config], identity: Identity) -> DurableLateCalls:
-    store = identity.store
-    try:
-        with closing(open_reader(store.data_dir / DATABASE)) as connection:
-            return DurableLateCalls(
-                store.writer, connection, identity.vault, lambda: config().tasks.most_open
-            )
-    except Unsealable as error:
-        raise ConfigError(
-            f"the tasks that are kept in {store.data_dir} cannot be read: {error.public}",
-            problems=[error.detail],
-        ) from error

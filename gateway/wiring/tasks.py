@@ -11,15 +11,15 @@ from gateway.pipeline.late_handles import LateHandles
 from gateway.pipeline.late_watch import WatchedTasks
 from gateway.pipeline.rules import Rules
 from gateway.ports.late import LateCalls
-from gateway.storage.store import Store
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
 from gateway.web.carrier import Carrier
 from gateway.wire.extensions import TASKS
 from gateway.wire.jsontext import WireLimits
 from gateway.wiring.foundation import new_id, now
+from gateway.wiring.stores import Stores
 
 
-def beginnings_of(config: Config, store: Store, late: LateCalls, rules: Rules) -> LateBeginnings:
+def beginnings_of(config: Config, store: Stores, late: LateCalls, rules: Rules) -> LateBeginnings:
     """Return what keeps them as the configuration says."""
     return LateBeginnings(
         store=late,

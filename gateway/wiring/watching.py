@@ -14,11 +14,10 @@ from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.errors import AuditUnavailable
 from gateway.storage.recovery import FOUND
-from gateway.storage.spooling import SpoolingLog
-from gateway.storage.store import Store
 from gateway.wiring.background import begun, ended
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.retaining import retain
+from gateway.wiring.stores import Stores
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +78,7 @@ class Space:
     free: int
 
     @classmethod
-    def under(cls, store: Store) -> "Space":
+    def under(cls, store: Stores) -> "Space":
         return cls(free=shutil.disk_usage(store.data_dir).free)
 
     @property
@@ -93,7 +92,7 @@ class Space:
 class Watch:
     """Records what happens to the log itself, and says in /readyz how it is."""
 
-    def __init__(self, config: Config, store: Store) -> None:
+    def __init__(self, config: Config, store: Stores) -> None:
         self._config = config
         self._store = store
         self._clock = ClockWatch(now, time.monotonic)
@@ -114,10 +113,10 @@ class Watch:
     def facts(self) -> Mapping[str, str]:
         """Return what /readyz says of the log besides whether it takes records."""
         told = {}
-        audit = self._store.audit
-        if isinstance(audit, SpoolingLog) and audit.spooling:
+        spool = self._store.spool
+        if spool is not None and spool.spooling:
             told["audit_spool"] = (
-                f"{audit.spooled} records are in the spool, {audit.used:.0%} of it: {audit.why}"
+                f"{spool.spooled} records are in the spool, {spool.used:.0%} of it: {spool.why}"
             )
         if low := Space.under(self._store).low:
             told["audit_space"] = low
@@ -126,8 +125,8 @@ class Watch:
     @property
     def spooled(self) -> int:
         """How many records wait in the spool."""
-        audit = self._store.audit
-        return audit.spooled if isinstance(audit, SpoolingLog) else 0
+        spool = self._store.spool
+        return 0 if spool is None else spool.spooled
 
     @property
     def free(self) -> int:
@@ -149,7 +148,7 @@ class Watch:
                 message = f"the clock jumped by {jump['jumped_s']:.1f} s"
                 logger.warning("%s: records are ordered by leaf_index", message)
                 await self._record("clock_jump", message, jump)
-            if self._silence.broken_by(self._store.writer.recorded):
+            if self._silence.broken_by(self._store.recorded):
                 await self._record("heartbeat", "nothing else was recorded", {"pid": os.getpid()})
 
     async def _record(self, code: str, message: str, evidence: Mapping[str, Any]) -> None:

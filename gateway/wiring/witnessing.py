@@ -11,12 +11,9 @@ from gateway.config.values import is_loopback
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.export.witness import DISAGREES, Witness, WitnessSink
 from gateway.ports import AuditLog
-from gateway.storage.cosignatures import DurableCosignatures
-from gateway.storage.database import DATABASE
-from gateway.storage.following import reading
-from gateway.storage.store import Store
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.wiring.foundation import new_id, now
+from gateway.wiring.stores import Stores
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 _WHOLE_S = 10.0
@@ -24,9 +21,9 @@ _MOST_BYTES = 32 << 10
 """Of an answer: some lines, of which one is ours to have."""
 
 
-def witnesses_of(config: Config, store: Store) -> Iterator[tuple[str, WitnessSink]]:
+def witnesses_of(config: Config, store: Stores) -> Iterator[tuple[str, WitnessSink]]:
     """Yield who has each witness cosign, under its cursor's name."""
-    shown = DurableCosignatures(store.writer, partial(reading, store.data_dir / DATABASE))
+    shown = store.cosignatures()
     for name, one in config.audit.checkpoints.witnesses.items():
         # An operator who writes down an address of this machine means it.
         own = _LOOPBACK if is_loopback(urlsplit(one.url).hostname or "") else ()

@@ -1,6 +1,6 @@
 """Ready-made questions: one answer each, on record before it is given."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ async def asking(folder: Path, events: Sequence[Event]) -> AsyncIterator[tuple[A
 
 
 def newest(store: Store) -> dict[str, Any]:
-    reader = store.reader()
+    reader = store.log.reader()
     try:
         (record,) = reader.after(reader.newest() - 1)
     finally:
@@ -287,7 +287,7 @@ async def test_what_cannot_be_answered_is_refused_and_not_recorded(
     async with asking(tmp_path, []) as (desk, store):
         with pytest.raises(BadCommand, match=says):
             await desk.ask(AUDITOR, **asked)
-        reader = store.reader()
+        reader = store.log.reader()
         assert reader.newest() == -1
         reader.close()
 
@@ -310,3 +310,23 @@ async def test_an_answer_that_is_behind_says_so(tmp_path: Path) -> None:
         desk.archive = Archive(Nobody(), Behind())  # type: ignore[arg-type]
         answer = await desk.ask(AUDITOR, question="top")
         assert (answer["through"], answer["complete"]) == (7, False)
+
+
+class Late:
+    """An index of a log that is behind itself."""
+
+    def catch_up(self, enough: Callable[[], bool]) -> Progress:
+        return Progress(through=3, newest=3, lag_s=2.04)
+
+
+async def test_an_answer_says_that_the_log_is_late(tmp_path: Path) -> None:
+    async with asking(tmp_path, made("1")) as (desk, store):
+        assert "lag_s" not in await desk.ask(AUDITOR, question="top")
+        late = AskDesk(
+            Archive(desk.archive._answers, Late()),
+            new_journal(store.audit),
+            hashes_of=store.hashes_of,
+            clock=lambda: NOW,
+        )
+        answer = await late.ask(AUDITOR, question="top")
+        assert (answer["complete"], answer["lag_s"]) == (False, 2.0)

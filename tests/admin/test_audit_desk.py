@@ -12,9 +12,10 @@ import pytest
 from gateway.admin import Admin
 from gateway.admin.archive import Archive
 from gateway.admin.audit import AuditDesk
+from gateway.admin.journal import Journal
 from gateway.admin.verifying import VerifyDesk
 from gateway.audit.query import Order, cursor_of
-from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.errors import AuditUnavailable, BadCommand, Forbidden, NotFound, RateLimited
 from gateway.storage.database import DATABASE
 from gateway.storage.memory import MemoryAuditLog
@@ -71,7 +72,7 @@ async def test_a_page_goes_on_behind_a_cursor_or_a_record(tmp_path: Path) -> Non
 
 def reads_of(store: Store) -> list[tuple[str, str, str]]:
     """Who read what, as the log has it."""
-    reader = store.reader()
+    reader = store.log.reader()
     try:
         found = [record for record in reader.export() if record.get("code") == "read"]
     finally:
@@ -192,6 +193,39 @@ async def test_a_record_that_is_not_signed_yet_has_no_proof() -> None:
     )
     with pytest.raises(NotFound, match="not signed yet"):
         await desk.show(AUDITOR, record="r1", proof=True)
+
+
+class Unplaced:
+    """A reader whose log has no place for this record yet."""
+
+    def find(self, record_id: str) -> None:
+        return None
+
+    def waits(self, record_id: str) -> bool:
+        return record_id == "r1"
+
+
+async def test_a_record_without_a_place_says_so() -> None:
+    reader: Any = Unplaced()
+    desk = AuditDesk(
+        reader,
+        Archive(_never, _never),  # type: ignore[arg-type]
+        new_journal(MemoryAuditLog()),
+        hashes_of=list,
+        clock=lambda: NOW,
+    )
+    with pytest.raises(NotFound, match="no place in the log yet"):
+        await desk.show(AUDITOR, record="r1")
+    with pytest.raises(NotFound, match="no record of that id or leaf"):
+        await desk.show(AUDITOR, record="r2")
+
+
+async def test_whoever_reads_waits_for_where_that_stands() -> None:
+    async def place(entry: LogEntry) -> int:
+        return {"i": 7}[entry.id]
+
+    journal = Journal(MemoryAuditLog(), clock=lambda: NOW, new_id=lambda: "i", place=place)
+    assert await journal.read(AUDITOR, "audit.query", "all") == 7
 
 
 async def test_whoever_computes_the_log_again_takes_no_more_than_one_thread() -> None:

@@ -85,7 +85,7 @@ async def checked(desk: ExportDesk, store: Store, **asked: str) -> BundleVerific
 
 
 def newest(store: Store) -> dict[str, Any]:
-    with closing(store.reader()) as reader:
+    with closing(store.log.reader()) as reader:
         (record,) = reader.after(reader.newest() - 1)
     return record
 
@@ -164,7 +164,7 @@ async def test_records_come_with_the_text_that_was_hashed(tmp_path: Path) -> Non
     await write(tmp_path, [*made("1"), *refused("2")])
     async with desk_in(tmp_path) as (desk, store):
         got = [line async for line in desk.records(AUDITOR, where="verdict = deny")]
-        with closing(store.reader()) as reader:
+        with closing(store.log.reader()) as reader:
             (stored,) = reader.stored_after(1, 1)
         assert got == [
             {

@@ -591,7 +591,7 @@ async def opened(
 ) -> AsyncIterator[tuple[Admin, Store]]:
     """Give every use case over the files in `data_dir`."""
     store = await Store.open(data_dir, clock=clock)
-    reader = store.reader()
+    reader = store.log.reader()
     stores = people_in or IdentityStores.open(data_dir, clock=clock)
     journal = new_journal(store.audit)
     people = people_of(stores, tokens or Tokens(), journal)
@@ -651,7 +651,7 @@ async def opened(
                 policy=PolicyDesk(Engine(), files or Files()),
                 stop=stopping,
                 replay=replay_desk_of(
-                    around.enter_context(closing(store.reader())), journal, audit
+                    around.enter_context(closing(store.log.reader())), journal, audit
                 ),
                 audit=audit,
                 verifying=VerifyDesk(

@@ -53,7 +53,7 @@ DEFAULTED = ("listen", "admin_listen", "data_dir", "auth", "policy", "audit", "p
 KEYS = {
     "": "version public_url listen admin_listen data_dir auth policy tenant roles audit dlp pins "
     "approvals console alerts limits runs tasks discovery code egress tls trusted_proxies allowed_origins servers "
-    "planes",
+    "planes storage",
     "Auth": "mode token_lifetime device_token_lifetime refresh_lifetime refresh_grace refresh_lost refresh_reuse "
     "dpop dpop_window grant_lifetime session_lifetime registration providers external enterprise key_encryption_key former_key_encryption_key "
     "key_lifetime",
@@ -95,6 +95,7 @@ KEYS = {
     "value_bytes code_bytes parked_bytes runs",
     "ClientDiscovery": "defer descriptions window",
     "Tls": "certificate key",
+    "Storage": "kind url durability",
     "Server": "command folder jail environment files network url credential defaults extensions "
     "portable_schemas dpop audit always_on tools",
     "Files": "read write",

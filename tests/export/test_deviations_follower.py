@@ -70,11 +70,11 @@ class Rig:
         )
 
     def _is_recorded(self, id_: str) -> bool:
-        with closing(self.store.reader()) as reader:
+        with closing(self.store.log.reader()) as reader:
             return reader.find(id_) is not None
 
     def told(self) -> list[dict[str, Any]]:
-        with closing(self.store.reader()) as reader:
+        with closing(self.store.log.reader()) as reader:
             return [row for row in reader.export() if row["kind"] == "system"]
 
 
@@ -246,7 +246,7 @@ async def test_it_follows_the_log_itself(rig: Rig, life: Life) -> None:
             AuditRecord(kind=RecordKind.OUTCOME, time=one.time, id=one.record, fields=fields)
         )
     await rig.store.caught_up()
-    with closing(rig.store.reader()) as reader:
+    with closing(rig.store.log.reader()) as reader:
         follower = Follower(FOLLOWER, source=reader, cursors=rig.sink, sink=rig.sink)
         assert await follower.step()
         assert not await follower.step()

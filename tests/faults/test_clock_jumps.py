@@ -36,7 +36,7 @@ async def test_the_log_is_ordered_by_its_index_whatever_the_clock_says(tmp_path:
     house.audit = store.audit  # type: ignore[assignment]
     house.pipeline = house._wired()
     await house.approve_all()
-    reader = store.reader()
+    reader = store.log.reader()
     begun = reader.newest()
     for jump in (-HOUR, HOUR * 48, -HOUR * 24):
         house.now += jump

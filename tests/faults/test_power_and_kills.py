@@ -78,7 +78,7 @@ async def test_a_disk_that_stalls_costs_a_refusal_and_nothing_is_sent(tmp_path: 
         assert (await house.handle(house.call())).code is None
         assert await store.problem() == ""
         await store.caught_up()
-        reader = store.reader()
+        reader = store.log.reader()
         kinds = [one["kind"] for one in reader.export() if one["kind"] != RecordKind.PIN]
         # An intent that was refused may still be written down late: its call was never sent.
         assert kinds[:2] == kinds[-2:] == ["intent", "outcome"]

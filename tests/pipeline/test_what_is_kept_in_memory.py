@@ -117,6 +117,17 @@ def test_a_person_who_lowers_a_label_does_not_speak_for_what_was_written_and_for
     assert kept.of(run).wrote("anything")
 
 
+def test_a_run_that_roams_is_not_all_remembered_here_from_then_on():
+    run = Run(id=RunId("r1"), label=BOTTOM)
+    kept = ProvenanceMemory(lambda _: RunState(run=run, live=True, idle_s=0.0))
+    before = kept.of(run)
+    assert not before.wrote("anything")
+    assert before.knows_secrets
+    roaming = kept.of(replace(run, roamed=True))
+    assert roaming.wrote("anything")
+    assert not roaming.knows_secrets
+
+
 async def test_ids_of_another_type_or_session_answer_nothing():
     house = House()
     await house.approve_all()

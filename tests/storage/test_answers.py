@@ -10,6 +10,7 @@ from gateway.errors import AuditUnavailable
 from gateway.storage import answers as module
 from gateway.storage import index
 from gateway.storage.answers import Answers
+from tests.storage.conftest import Asking
 from tests.storage.logged import (
     AFTER_ALL,
     DAY,
@@ -34,7 +35,9 @@ def ids(records: Any) -> list[str]:
     return [record["id"] for record in records]
 
 
-async def test_who_called_a_tool_is_counted_from_the_hour_on(tmp_path: Path) -> None:
+async def test_who_called_a_tool_is_counted_from_the_hour_on(
+    asking: Asking, tmp_path: Path
+) -> None:
     await write(
         tmp_path,
         [
@@ -46,7 +49,7 @@ async def test_who_called_a_tool_is_counted_from_the_hour_on(tmp_path: Path) -> 
             *refused("6", principal="noah"),
         ],
     )
-    with indexed(tmp_path) as answers:
+    with asking(tmp_path) as answers:
         told = answers.who_called("mail", "send", microseconds(NOW - HOUR + 5), 10)
         last = {"calls": 1, "refused": 0, "last_us": microseconds(NOW)}
         earlier = {"calls": 1, "refused": 0, "last_us": microseconds(NOW - HOUR)}
@@ -60,19 +63,21 @@ async def test_who_called_a_tool_is_counted_from_the_hour_on(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("hours", [0, 1, 3, 23, 24, 25, 49, 100])
-async def test_the_top_is_the_same_by_hours_and_by_days(tmp_path: Path, hours: int) -> None:
+async def test_the_top_is_the_same_by_hours_and_by_days(
+    asking: Asking, tmp_path: Path, hours: int
+) -> None:
     ages = [0, 1, 2, 3, 22, 23, 24, 25, 47, 48, 49, 72, 99, 101]
     written = [made(str(n), NOW - age * HOUR)[0] for n, age in enumerate(reversed(ages))]
     await write(tmp_path, written)
-    with indexed(tmp_path) as answers:
+    with asking(tmp_path) as answers:
         for subject in ("principal", "client", "tool"):
             (row,) = answers.top(subject, microseconds(NOW - hours * HOUR), 10)
             assert row["calls"] == len([age for age in ages if age <= hours])
 
 
-async def test_the_top_names_tools_by_their_server(tmp_path: Path) -> None:
+async def test_the_top_names_tools_by_their_server(asking: Asking, tmp_path: Path) -> None:
     await write(tmp_path, [*made("1"), *made("2"), *made("3", server="web")])
-    with indexed(tmp_path) as answers:
+    with asking(tmp_path) as answers:
         told = [(row["server"], row["name"], row["calls"]) for row in answers.top("tool", 0, 10)]
         assert told == [("mail", "send", 2), ("web", "send", 1)]
         assert len(answers.top("tool", 0, 1)) == 1
@@ -80,7 +85,7 @@ async def test_the_top_names_tools_by_their_server(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hours", [0, 30])
 async def test_clients_that_declare_no_task_are_told_with_how_often(
-    tmp_path: Path, hours: int
+    asking: Asking, tmp_path: Path, hours: int
 ) -> None:
     counted: dict[str, Any] = {"task": "counted"}
     ignored: dict[str, Any] = {"task": "ignored"}
@@ -96,7 +101,7 @@ async def test_clients_that_declare_no_task_are_told_with_how_often(
             *made("7", client="ignored", **counted),
         ],
     )
-    with indexed(tmp_path) as answers:
+    with asking(tmp_path) as answers:
         rows = answers.undeclared(microseconds(NOW - hours * HOUR), 10)
         told = [(row["client"], row["calls"], row["undeclared"], row["ignored"]) for row in rows]
         assert sorted(told) == [
@@ -108,11 +113,11 @@ async def test_clients_that_declare_no_task_are_told_with_how_often(
         assert answers.undeclared(0, 10)[0]["client"] == "c_1"
 
 
-async def test_refusals_are_counted_by_policys_own_code(tmp_path: Path) -> None:
+async def test_refusals_are_counted_by_policys_own_code(asking: Asking, tmp_path: Path) -> None:
     failed: Event = ("outcome", NOW, {"verdict": "error", "code": "upstream_failed"})
     answered: Event = ("approval", NOW, {"verdict": "deny", "code": "denied"})
     await write(tmp_path, [*refused("1"), *refused("2"), *made("3"), failed, answered])
-    with indexed(tmp_path) as answers:
+    with asking(tmp_path) as answers:
         told = [(r["rule"], r["code"], r["verdict"], r["records"]) for r in answers.refusals(0, 9)]
         assert told == [
             ("rule_a", "denied", "deny", 2),
@@ -120,12 +125,12 @@ async def test_refusals_are_counted_by_policys_own_code(tmp_path: Path) -> None:
         ]
 
 
-async def test_the_trend_of_a_rule_adds_up_to_its_records(tmp_path: Path) -> None:
+async def test_the_trend_of_a_rule_adds_up_to_its_records(asking: Asking, tmp_path: Path) -> None:
     hour = 3600.0
     await write(
         tmp_path, [*refused("1", NOW - 5 * hour), *refused("2", NOW - 5 * hour), *refused("3")]
     )
-    with indexed(tmp_path) as answers:
+    with asking(tmp_path) as answers:
         since = microseconds(NOW - 24 * hour)
         (row,) = answers.refusals(since, 9, microseconds(NOW))
         assert (len(row["trend"]), sum(row["trend"]), row["records"]) == (25, 3, 3)
@@ -133,11 +138,11 @@ async def test_the_trend_of_a_rule_adds_up_to_its_records(tmp_path: Path) -> Non
         assert "trend" not in answers.refusals(since, 9)[0]
 
 
-async def test_refusals_come_newest_first_page_by_page(tmp_path: Path) -> None:
+async def test_refusals_come_newest_first_page_by_page(asking: Asking, tmp_path: Path) -> None:
     asked: Event = ("outcome", NOW + 2, {"verdict": "ask", "code": "approval_required"})
     events = [*refused("1", NOW), *made("2", NOW + 1), asked, *refused("3", NOW + 3)]
     await write(tmp_path, events)
-    with indexed(tmp_path) as answers:
+    with asking(tmp_path) as answers:
         assert ids(answers.refused(0, AFTER_ALL, 10)) == ["r4", "r3", "r0"]
         first = answers.refused(0, AFTER_ALL, 2)
         assert ids(first) == ["r4", "r3"]
@@ -164,17 +169,17 @@ CASES: dict[str, tuple[dict[str, Any], bool]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_what_was_sent_outside(tmp_path: Path, case: str) -> None:
+async def test_what_was_sent_outside(asking: Asking, tmp_path: Path, case: str) -> None:
     fields, outside = CASES[case]
     await write(tmp_path, made("1", **({"sources": FROM_CRM} | fields)))
-    with indexed(tmp_path) as answers:
+    with asking(tmp_path) as answers:
         assert ids(answers.outside("crm", 0, AFTER_ALL, None, 9)) == ["r0"] * outside
 
 
-async def test_what_was_to_be_sent_is_told_from_what_was(tmp_path: Path) -> None:
+async def test_what_was_to_be_sent_is_told_from_what_was(asking: Asking, tmp_path: Path) -> None:
     seen: dict[str, Any] = {"sources": FROM_CRM, "destinations": TO_OTHERS}
     await write(tmp_path, [*made("1", NOW, **seen), *refused("2", NOW + 5, **seen)])
-    with indexed(tmp_path) as answers:
+    with asking(tmp_path) as answers:
         assert ids(answers.outside("crm", 0, AFTER_ALL, None, 9)) == ["r2", "r0"]
         assert ids(answers.outside("crm", 0, AFTER_ALL, True, 9)) == ["r0"]
         assert ids(answers.outside("crm", 0, AFTER_ALL, False, 9)) == ["r2"]
@@ -183,7 +188,9 @@ async def test_what_was_to_be_sent_is_told_from_what_was(tmp_path: Path) -> None
         assert ids(answers.outside("crm", 0, before, None, 9)) == ["r0"]
 
 
-async def test_flows_are_counted_by_tool_and_by_where_they_may_go(tmp_path: Path) -> None:
+async def test_flows_are_counted_by_tool_and_by_where_they_may_go(
+    asking: Asking, tmp_path: Path
+) -> None:
     ours: dict[str, Any] = {"sources": FROM_CRM, "destinations": TO_US}
     others: dict[str, Any] = {"sources": FROM_CRM, "destinations": TO_OTHERS}
     ticket: dict[str, Any] = {
@@ -199,7 +206,7 @@ async def test_flows_are_counted_by_tool_and_by_where_they_may_go(tmp_path: Path
         *made("4", **ticket),
     ]
     await write(tmp_path, events)
-    with indexed(tmp_path) as answers:
+    with asking(tmp_path) as answers:
         columns = ("server", "tool", "effect", "calls", "refused", "outside")
 
         def told(server: str | None, since_us: int = 0) -> list[tuple[Any, ...]]:
@@ -232,13 +239,14 @@ async def test_an_identifier_is_found_before_and_after_it_is_put_away(
 
 
 async def test_values_are_found_by_their_hashes_in_arguments_and_destinations(
+    asking: Asking,
     tmp_path: Path,
 ) -> None:
     kept = f"h1:{'c' * 64}"
     arguments = {"to": ["emma@example.com"], "deep": {"er": "text"}}
     destinations = ({"path": "$.to", "proof": "none", "value": kept},)
     await write(tmp_path, made("1", arguments=arguments, destinations=destinations))
-    with indexed(tmp_path) as answers:
+    with asking(tmp_path) as answers:
         (record,) = answers.records([0])
         hashed = record["arguments"]
         for one in (hashed["to"][0], hashed["deep"]["er"], kept, record["arguments_hmac"]):
@@ -246,7 +254,7 @@ async def test_values_are_found_by_their_hashes_in_arguments_and_destinations(
         assert answers.marked(f"h1:{'d' * 64}") == []
 
 
-async def test_reasons_are_searched_by_their_words(tmp_path: Path) -> None:
+async def test_reasons_are_searched_by_their_words(asking: Asking, tmp_path: Path) -> None:
     other = [{"code": "outside_hours", "message": "it is late"}]
     await write(tmp_path, [*refused("1"), *refused("2", reasons=other), *made("3")])
     found = {
@@ -260,7 +268,7 @@ async def test_reasons_are_searched_by_their_words(tmp_path: Path) -> None:
         'late" OR "private': [],
         "leave": ["r0"],
     }
-    with indexed(tmp_path) as answers:
+    with asking(tmp_path) as answers:
         for words, expected in found.items():
             statement = compile_filter(Filter(where=f"reasons match '{words}'"), now=NOW)
             assert ids(answers.page(statement)) == expected, words
@@ -311,7 +319,7 @@ async def test_without_an_index_there_are_no_answers(tmp_path: Path) -> None:
         Answers.open(tmp_path)
 
 
-async def test_what_is_signed_is_told(tmp_path: Path) -> None:
+async def test_what_is_signed_is_told(asking: Asking, tmp_path: Path) -> None:
     await write(tmp_path, made("1"))
-    with indexed(tmp_path) as answers:
+    with asking(tmp_path) as answers:
         assert answers.signed() == 2

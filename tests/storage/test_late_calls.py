@@ -185,7 +185,7 @@ async def test_what_is_late_is_not_told_as_lost(tmp_path: Path) -> None:
         )
         await opened.audit.append(record)
     await calls(SqlitePlace(opened)).begin(late("l1"))
-    with closing(opened.reader()) as reader:
+    with closing(opened.log.reader()) as reader:
         assert [record["id"] for record in reader.outcome_unknown()] == ["l2"]
     await opened.close()
     again = await Store.open(tmp_path / "var", clock=lambda: NOW)

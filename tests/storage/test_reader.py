@@ -39,7 +39,7 @@ def log(tmp_path_factory):
         return store
 
     store = asyncio.run(fill())
-    reader = store.reader()
+    reader = store.log.reader()
     yield store, reader
     reader.close()
 
@@ -116,7 +116,7 @@ def test_what_is_not_there_is_not_proved(log):
 
 async def test_a_record_that_is_not_signed_yet_is_not_proved(tmp_path):
     store = await Store.open(tmp_path / "var", clock=lambda: NOW)
-    reader = store.reader()
+    reader = store.log.reader()
     await store.audit.append(event("e"))
     await store.writer.run(lambda c: c.execute("DELETE FROM checkpoints WHERE size > 0"))
     with pytest.raises(LookupError, match="not signed yet"):
@@ -136,7 +136,7 @@ async def test_the_log_is_counted_and_open_intents_are_named(tmp_path):
     ):
         await store.audit.append(event(name, kind, **fields))
     await store.close()
-    reader = store.reader()
+    reader = store.log.reader()
     assert reader.statistics() == LogStatistics(
         records=5,
         first_time_us=round(NOW * 1e6),
@@ -172,7 +172,7 @@ async def test_calls_that_were_let_through_are_counted_by_tool(tmp_path):
     for number, (kind, fields) in enumerate(events):
         await store.audit.append(event(f"r{number}", kind, **fields))
     await store.close()
-    reader = store.reader()
+    reader = store.log.reader()
     assert reader.calls(0, 8) == {("mail", "search"): 1, ("mail", "send"): 2}
     assert reader.calls(1, 7) == {("mail", "search"): 1}
     now_us = round(NOW * 1e6)
@@ -182,7 +182,7 @@ async def test_calls_that_were_let_through_are_counted_by_tool(tmp_path):
 
 async def test_an_empty_log_can_be_read_too(tmp_path):
     store = await Store.open(tmp_path / "var", clock=lambda: NOW)
-    reader = store.reader()
+    reader = store.log.reader()
     assert (reader.newest(), list(reader.export()), reader.statistics().records) == (-1, [], 0)
     reader.close()
     await store.close()

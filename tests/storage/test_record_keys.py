@@ -23,7 +23,7 @@ def event(id_: str) -> AuditRecord:
 
 
 def written(store: Store) -> list[dict[str, object]]:
-    reader = store.reader()
+    reader = store.log.reader()
     try:
         return [orjson.loads(record.body) for record in reader.stored_after(-1, 100)]
     finally:

@@ -131,7 +131,7 @@ async def test_a_torn_page_is_told_and_costs_no_record_before_it(tmp_path, cut):
         assert store.found.torn
         assert "a transaction that was never acknowledged was cut off" in store.found.remarkable
         assert store.found.journaled == 1
-        with contextlib.closing(store.reader()) as reader:
+        with contextlib.closing(store.log.reader()) as reader:
             assert [one["id"] for one in reader.export()] == ["s", "intent d1", "intent d2"]
     assert verify(data_dir, own_verifier(data_dir)).reason == ""
 
@@ -172,13 +172,13 @@ async def test_records_are_signed_by_count_before_the_time_is_over(tmp_path):
         await append_until_signed(store, 0)
         await append(store, "e9")
         await append_until_signed(store, 10)
-        with contextlib.closing(store.reader()) as reader:
+        with contextlib.closing(store.log.reader()) as reader:
             assert reader.checkpoint()[0] == 10
 
 
 async def append_until_signed(store, size):
     for _ in range(200):
-        with contextlib.closing(store.reader()) as reader:
+        with contextlib.closing(store.log.reader()) as reader:
             if reader.checkpoint()[0] >= size:
                 return
         await asyncio.sleep(0.02)

@@ -14,8 +14,9 @@ from gateway.audit.merkle import leaf_hash, verify_consistency, verify_inclusion
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.errors import AuditUnavailable
 from gateway.storage.database import CHECKPOINT, DATABASE
-from gateway.storage.retention import NotRemovable, Retention, segment_verified
+from gateway.storage.retention import NotRemovable, Retention
 from gateway.storage.schema import migrate
+from gateway.storage.segments import segment_verified
 from gateway.storage.store import Store
 from gateway.storage.tree import Pruned, tree_at
 from gateway.storage.verify import Finding, own_verifier, verify
@@ -142,11 +143,11 @@ async def test_nothing_of_what_was_removed_stays_in_the_files(filled):
 async def test_proofs_of_what_is_left_hold_and_of_the_rest_it_is_said_what_cannot_be_proven(filled):
     async with keeper(filled) as keep:
         await keep.retention.archive(BEFORE)
-        with contextlib.closing(keep.store.reader()) as reader:
+        with contextlib.closing(keep.store.log.reader()) as reader:
             roots = {size: tree_at(reader._connection, size).root() for size in (256, 512, 700)}
         await keep.retention.prune(BEFORE)
     store = await Store.open(filled / "var", clock=lambda: NOW)
-    with contextlib.closing(store.reader()) as reader:
+    with contextlib.closing(store.log.reader()) as reader:
         proof = reader.inclusion("e600")
         head = open_checkpoint(proof.checkpoint, store.verifier)
         leaf = leaf_hash(proof.body)

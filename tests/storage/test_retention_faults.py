@@ -9,7 +9,8 @@ import pytest
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.storage import retention, verify
 from gateway.storage.database import DATABASE
-from gateway.storage.retention import Retention, segment_verified
+from gateway.storage.retention import Retention
+from gateway.storage.segments import segment_verified
 from gateway.storage.store import Store
 from gateway.storage.verify import Finding
 from tests.storage.suite import NOW
@@ -100,7 +101,8 @@ async def test_a_removal_while_the_log_is_verified_is_no_finding(filled, monkeyp
         monkeypatch.setattr(verify._Pass, "_follow", follow)
         path = filled / "var" / DATABASE
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            retention._remove(connection, stop=512)
+            connection.execute("UPDATE log_front SET first = 512")
+            connection.execute("DELETE FROM audit WHERE leaf_index < 512")
         return follow(self, *given)
 
     monkeypatch.setattr(verify._Pass, "_follow", meanwhile)

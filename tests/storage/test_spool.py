@@ -48,7 +48,7 @@ def locked(store):
 
 
 def log_of(store):
-    with contextlib.closing(store.reader()) as reader:
+    with contextlib.closing(store.log.reader()) as reader:
         return list(reader.export())
 
 

@@ -93,7 +93,7 @@ class DeskHouse(House):
         ]
 
     def _written(self) -> list[dict[str, Any]]:
-        with_reader = self.store.reader()
+        with_reader = self.store.log.reader()
         try:
             return with_reader.after(-1, 10_000)
         finally:

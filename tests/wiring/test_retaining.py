@@ -15,6 +15,7 @@ from gateway.storage.store import Store
 from gateway.wiring import retaining
 from gateway.wiring.foundation import now, open_store
 from gateway.wiring.retaining import retain, retained, retention_of, verify_log
+from gateway.wiring.stores import Stores
 from tests.export.witness import Witness
 
 CONFIG = """\
@@ -34,7 +35,7 @@ def config(tmp_path: Path) -> Config:
     return load(path, {})
 
 
-async def fill(store: Store, count: int) -> None:
+async def fill(store: Stores, count: int) -> None:
     await asyncio.gather(
         *(
             store.audit.append(
@@ -44,7 +45,8 @@ async def fill(store: Store, count: int) -> None:
         )
     )
     while True:
-        with contextlib.closing(store.reader()) as reader:
+        assert isinstance(store, Store)
+        with contextlib.closing(store.log.reader()) as reader:
             signed = reader.checkpoint()
         if signed is not None and signed[0] >= count:
             return

@@ -15,6 +15,7 @@ from gateway.domain.premises import NOTHING, Premise, Premises
 from gateway.domain.tools import UpstreamId
 from gateway.errors import Changed, ConfigError
 from gateway.policy import reload
+from gateway.storage.store import Store
 from gateway.upstream.settings import UpstreamSettings
 from gateway.wiring import gateway as gateway_room
 from gateway.wiring.foundation import new_id, now, open_store
@@ -241,7 +242,8 @@ async def test_a_reload_that_meets_a_bug_is_refused_on_record(
             patched.setattr(Gateway, name, broken)
             with pytest.raises(OverflowError):
                 await gateway.take_up()
-        with closing(gateway._store.reader()) as reader:
+        assert isinstance(gateway._store, Store)
+        with closing(gateway._store.log.reader()) as reader:
             (told,) = [one for one in reader.export() if one["code"] == "reload_refused"]
         assert "OverflowError" in told["reasons"][0]["message"]
         place.write(tenant={"domains": ["second.example"]})

@@ -97,6 +97,7 @@ async def test_what_the_log_was_found_like_is_its_first_record(config, tmp_path)
 
 async def test_what_is_remarkable_is_logged_and_recorded(config, tmp_path, caplog):
     async with open_store(config) as store:
+        assert isinstance(store, Store)
         store.found = Found(records=3, clean=False, outcome_unknown=2)
         async with Watch(config, store).running():
             pass

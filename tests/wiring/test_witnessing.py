@@ -67,7 +67,7 @@ async def test_what_a_witness_disputes_is_on_record(tmp_path: Path, store: Store
         ((_, sink),) = witnesses_of(config(tmp_path, w1=witness.url), store)
         with pytest.raises(NotDelivered, match="has cosigned 7 records"):
             await sink.deliver([FIRST])
-    with closing(store.reader()) as reader:
+    with closing(store.log.reader()) as reader:
         (record,) = reader.after(1)
     assert (record["kind"], record["code"]) == ("system", "witness_disagrees")
     assert record["reasons"][0]["message"].startswith("witness w1 has cosigned 7 records of this")

@@ -40,6 +40,7 @@ _OF_THE_SESSION: Final[Mapping[str, str]] = {
     "lock_timeout": "3s",
     "statement_timeout": "10s",
 }
+_AS_ALWAYS: Final[Mapping[str, str]] = {}
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
@@ -81,9 +82,15 @@ def addressed(conninfo: str) -> str:
 
 
 def connect(
-    conninfo: str, *, application: str, patience_s: float = Connection.patience_s
+    conninfo: str,
+    *,
+    application: str,
+    patience_s: float = Connection.patience_s,
+    settings: Mapping[str, str] = _AS_ALWAYS,
 ) -> Connection:
     """Return a new connection, in which each statement is a transaction unless one is begun.
+
+    `settings` are the session's, beside and before those of every one.
 
     Raises:
         psycopg.OperationalError: There is none to be had now.
@@ -94,25 +101,39 @@ def connect(
     )
     connection.patience_s = patience_s
     try:
-        connection.execute(session_settings())
+        connection.execute(session_settings(settings))
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def session_settings() -> bytes:
+def session_settings(more: Mapping[str, str] = _AS_ALWAYS) -> bytes:
     """Return the statement that makes a session one of ours: also behind PgBouncer, by session."""
-    said = ", ".join(f"set_config('{name}', '{to}', false)" for name, to in _OF_THE_SESSION.items())
+    settings = {**_OF_THE_SESSION, **more}
+    said = ", ".join(f"set_config('{name}', '{to}', false)" for name, to in settings.items())
     return f"SELECT {said}".encode()
 
 
 class Session:
     """One connection for many threads, one at a time; a lost one is made anew when it is needed."""
 
-    def __init__(self, conninfo: str, *, application: str, patience_s: float) -> None:
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        application: str,
+        patience_s: float,
+        settings: Mapping[str, str] = _AS_ALWAYS,
+    ) -> None:
         """Connect at first use: nothing is asked of the server before."""
-        self._connect = partial(connect, conninfo, application=application, patience_s=patience_s)
+        self._connect = partial(
+            connect,
+            conninfo,
+            application=application,
+            patience_s=patience_s,
+            settings=settings,
+        )
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._closed = False

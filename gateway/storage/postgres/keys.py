@@ -95,7 +95,7 @@ class SharedKeys:
         """
         former = self._rows.found("seal.former")
         return Keys(
-            audit=_signing(self._rows.made("audit", _new_signing_key)),
+            audit=signing_key(self._rows.made("audit", _new_signing_key)),
             hmac=_secret("hmac", self._rows.made("hmac", _new_secret)),
             seal=_secret("seal", self._rows.made("seal", _new_secret)),
             former_seal=None if former is None else _secret("seal.former", former),
@@ -204,7 +204,13 @@ def _secret(name: str, octets: bytes) -> bytes:
     return octets
 
 
-def _signing(octets: bytes) -> Ed25519PrivateKey:
+def signing_key(octets: bytes) -> Ed25519PrivateKey:
+    """Return the key that signs the log, as it stands in its row.
+
+    Raises:
+        ConfigError: It is none.
+
+    """
     try:
         key = load_der_private_key(octets, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:

@@ -77,6 +77,8 @@ class Lanes:
         self._able: set[int] = set()
         """Which lanes have a connection, as far as anybody knows."""
         self._closing = False
+        self.kept = 0
+        """How many records were made durable."""
         self.problem = ""
         """Why the last attempt to put failed; empty if it did not."""
 
@@ -172,6 +174,7 @@ class Lanes:
             return await self._put_apart(lane, batch, str(error))
         else:
             self.problem = ""
+            self.kept += len(batch) - sum(changed is not None for _, changed, _ in rows)
             _tell(batch, first, rows)
         return True
 

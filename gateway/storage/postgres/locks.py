@@ -15,3 +15,7 @@ class Lock(IntEnum):
     """Of each owner of runs: raises share it, and whoever begins, lowers or ends one has it alone."""
     LEAD = 0x0D0A03
     """Who orders the log."""
+    FOLLOW = 0x0D0A06
+    """Who follows the log."""
+    KEEP = 0x0D0A07
+    """Who archives records, or removes them."""

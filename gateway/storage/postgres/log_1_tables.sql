@@ -11,7 +11,9 @@ INSERT INTO in_force DEFAULT VALUES;
 CREATE TABLE runs (
     id text PRIMARY KEY, owner text NOT NULL, part_of text, integrity smallint NOT NULL,
     confidentiality smallint NOT NULL, ended boolean NOT NULL DEFAULT false,
-    version bigint NOT NULL DEFAULT 0, began bigint GENERATED ALWAYS AS IDENTITY
+    version bigint NOT NULL DEFAULT 0, began bigint GENERATED ALWAYS AS IDENTITY,
+    home text,                              -- the gateway at which its calls are made
+    roamed boolean NOT NULL DEFAULT false   -- whether some were at another one
 ) WITH (fillfactor = 70);
 CREATE INDEX runs_by_owner ON runs (owner) WHERE NOT ended;
 CREATE INDEX runs_by_whole ON runs (part_of) WHERE NOT ended;
@@ -21,7 +23,10 @@ CREATE TABLE run_sources (
     record text NOT NULL, integrity smallint NOT NULL, confidentiality smallint NOT NULL,
     listed bigint GENERATED ALWAYS AS IDENTITY, PRIMARY KEY (run, server, tool)
 );
-CREATE TABLE run_owners (owner text PRIMARY KEY, generation bigint NOT NULL, person text NOT NULL DEFAULT '');
+CREATE TABLE run_owners (
+    owner text PRIMARY KEY, generation bigint NOT NULL, person text NOT NULL DEFAULT '',
+    used_at timestamptz NOT NULL DEFAULT clock_timestamp()      -- within five seconds, at whichever gateway
+);
 
 -- Names that others have given may hold what a text cannot: they are kept as octets.
 CREATE TABLE pins (

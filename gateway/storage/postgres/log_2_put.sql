@@ -76,13 +76,13 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET plan_cac
 #variable_conflict use_column
 DECLARE
     owners text[]; lost bigint[] := '{}'; because text[] := '{}'; one record; missing text;
-    now_s double precision; raising text[];
+    now_s double precision; raising text[]; me text; moving text[];
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE EXCEPTION 'a call is compared with what is committed by now, not with an older look';
     END IF;
-    IF NOT EXISTS (SELECT FROM lanes WHERE lane = in_lane AND backend = pg_backend_pid() AND NOT closed AND taken < ns[1])
-        OR EXISTS (SELECT FROM tray WHERE lane = in_lane AND n >= ns[1]) THEN
+    SELECT replica INTO me FROM lanes WHERE lane = in_lane AND backend = pg_backend_pid() AND NOT closed AND taken < ns[1];
+    IF NOT FOUND OR EXISTS (SELECT FROM tray WHERE lane = in_lane AND n >= ns[1]) THEN
         RAISE EXCEPTION 'lane % is not of this connection, or has gone beyond %', in_lane, ns[1];
     END IF;
 
@@ -133,7 +133,7 @@ BEGIN
     FROM (
         SELECT i.n, concat_ws(' ',
             CASE WHEN i.run IS NOT NULL AND NOT EXISTS (SELECT FROM runs AS r
-                WHERE r.id = i.run AND r.version = i.version AND NOT r.ended) THEN 'run' END,
+                WHERE r.id = i.run AND r.version = i.version AND NOT r.ended AND (r.roamed OR coalesce(r.home, me) = me)) THEN 'run' END,
             CASE WHEN i.policy IS NOT NULL AND (i.policy IS DISTINCT FROM f.policy OR f.stopped IS NOT NULL) THEN 'policy' END,
             CASE WHEN i.people IS NOT NULL AND NOT EXISTS (SELECT FROM identity_version AS v
                 WHERE v.people = i.people) THEN 'people' END,
@@ -155,6 +155,21 @@ BEGIN
         LEFT JOIN in_force AS f ON true
         WHERE i.n <> ALL (lost)
     ) AS j WHERE j.changed <> '';
+
+    -- What a run has read and written one gateway remembers. From its first call at another one on, neither has all of
+    -- it: so much both have to know before they decide. What a part of a run sees, the whole of it does.
+    SELECT array_agg(DISTINCT w.id) INTO moving FROM runs AS r JOIN runs AS w ON w.id IN (r.id, r.part_of)
+    WHERE r.id = ANY (runs_judged) AND NOT w.roamed AND w.home IS DISTINCT FROM me;
+    IF moving IS NOT NULL THEN
+        PERFORM FROM runs AS r WHERE r.id = ANY (moving) ORDER BY r.id FOR UPDATE;
+        UPDATE runs AS r SET home = coalesce(r.home, me), roamed = r.home IS NOT NULL,
+            version = r.version + (r.home IS NOT NULL)::integer
+        WHERE r.id = ANY (moving) AND NOT r.roamed AND r.home IS DISTINCT FROM me;
+    END IF;
+    -- Whoever else has such a row is about to say the same.
+    UPDATE run_owners AS o SET used_at = clock_timestamp() WHERE o.owner IN (
+        SELECT u.owner FROM run_owners AS u JOIN runs AS r ON r.owner = u.owner WHERE r.id = ANY (of_runs)
+            AND u.used_at < clock_timestamp() - interval '5 seconds' FOR UPDATE OF u SKIP LOCKED);
 
     FOR one IN SELECT i.* FROM unnest(ns, uses_scripts, uses_grants, uses_yeses) AS i (n, script, grants, yes)
         WHERE (i.script IS NOT NULL OR i.yes IS NOT NULL) AND i.n <> ALL (lost) ORDER BY i.n

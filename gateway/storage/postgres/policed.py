@@ -25,3 +25,7 @@ class PolicedLedger:
             raise Changed([Premise.POLICY])
         known = replace(premises, policy=self._named(premises.policy))
         return await self._ledger.put(record, known, uses)
+
+    async def caught_up(self) -> bool:
+        """Have memory show what other gateways have changed; see `Ledger`."""
+        return await self._ledger.caught_up()

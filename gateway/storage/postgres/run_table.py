@@ -17,8 +17,11 @@ from gateway.storage.run_changes import Belonging, Change, Kept, OwnerName
 from gateway.storage.run_tables import MOST_ENDED, Job, kept_of, source_of
 
 _COLUMNS: Final = "id, owner, part_of, integrity, confidentiality, ended, version"
+_READ: Final = f"{_COLUMNS}, roamed"
 _SOURCE: Final = "server, tool, record, integrity, confidentiality"
 _MOST_YIELDS: Final = 8
+_NOTED_S: Final = 5.0
+"""Within so many seconds it is noted that a run was used."""
 
 
 class PostgresRunLedger:
@@ -92,7 +95,7 @@ class PostgresRunTable:
 
     def all(self) -> Sequence[Kept]:
         """Return every run, in the order in which they began."""
-        return self._kept(f"SELECT {_COLUMNS} FROM runs ORDER BY began")  # noqa: S608 - fixed text
+        return self._kept(f"SELECT {_READ} FROM runs ORDER BY began")  # noqa: S608 - fixed text
 
     def find(self, run: RunId) -> Kept | None:
         row = self._connection.execute("SELECT owner FROM runs WHERE id = %s", (run,)).fetchone()
@@ -134,9 +137,19 @@ class PostgresRunTable:
     def belong(self, belonging: Belonging) -> None:
         self._connection.execute(
             "INSERT INTO run_owners (owner, generation, person) VALUES (%s, 0, %s)"
-            " ON CONFLICT (owner) DO UPDATE SET person = excluded.person",
+            " ON CONFLICT (owner) DO UPDATE SET person = excluded.person, used_at = clock_timestamp()",
             (belonging.owner, belonging.person),
         )
+
+    def is_idle(self, owner: OwnerName, idle_s: float) -> bool:
+        """Whether no call of the owner's was put for so long, at whichever gateway."""
+        self._lock(owner)
+        row = self._connection.execute(
+            "SELECT used_at <= clock_timestamp() - make_interval(secs => %s)"
+            " FROM run_owners WHERE owner = %s",
+            (idle_s + _NOTED_S, owner),
+        ).fetchone()
+        return row is None or bool(row[0])
 
     def forget(self) -> None:
         self._connection.execute(
@@ -161,7 +174,7 @@ class PostgresRunTable:
 
     def _where(self, condition: str, wanted: str) -> Sequence[Kept]:
         return self._kept(
-            f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY began",  # noqa: S608 - fixed text
+            f"SELECT {_READ} FROM runs WHERE {condition} ORDER BY began",  # noqa: S608 - fixed text
             wanted,
         )
 

@@ -1,17 +1,30 @@
 """Runs that other gateways change as well."""
 
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from gateway.domain.flow import Run, RunId, Source
+from gateway.domain.flow import Run, RunId, RunState, Source
 from gateway.domain.labels import Label
+from gateway.domain.scripts import ScriptId
 from gateway.storage import run_changes
+from gateway.storage.postgres.run_table import PostgresRunTable
 from gateway.storage.postgres.terms import Raise
-from gateway.storage.run_changes import Kept
+from gateway.storage.run_changes import Change, Kept, OwnerName, RunTable, raised
+from gateway.storage.run_tables import kept_of, source_of
 from gateway.storage.runs import Runs
+from gateway.storage.state import Tables
+
+_RUNS = "SELECT id, owner, part_of, integrity, confidentiality, ended, version, roamed FROM runs"
+_SOURCES = (
+    "SELECT server, tool, record, integrity, confidentiality FROM run_sources"
+    " WHERE run = ? ORDER BY listed"
+)
 
 
 class SharedRuns(Runs):
     """A `RunStore` whose memory may be behind: what rests on it is compared when it is written down."""
+
+    kept_in: Collection[str] = ("runs",)
 
     async def look_again(self, run: RunId) -> None:
         """Have memory show a run, and the whole runs beside it, as they are by now."""
@@ -34,9 +47,74 @@ class SharedRuns(Runs):
         )
         return self._found(await self._make(job))
 
+    def look(self, tables: Tables, keys: Collection[str] | None) -> Callable[[], object]:
+        """Return what has memory show runs as others have made them; see `Remembering`."""
+        if keys is None:
+            rows = list(tables.execute(f"{_RUNS} ORDER BY began"))
+        else:
+            rows = [row for key in keys for row in tables.execute(f"{_RUNS} WHERE id = ?", (key,))]
+        kept = [
+            kept_of(row, [source_of(*one) for one in tables.execute(_SOURCES, (row[0],))])
+            for row in rows
+        ]
+        return partial(self._remember, Change(kept=tuple(kept)))
+
+    async def _end_of(self, owners: Sequence[OwnerName]) -> None:
+        # They may be calling at another gateway: then what they have read there is not over.
+        await self._make(partial(_ended, owners=owners, idle_s=self.idle_s))
+
+    async def _having_seen(self, run: Run, program: ScriptId | None) -> Run:
+        """Return `run`, which has seen by then whatever the program that calls in it may have read.
+
+        Where that was, nobody here knows: its host's whole run has seen all of it.
+        """
+        if program is None:
+            return run
+        return self._found(await self._make(partial(_with_its_whole, run=run.id)))
+
     def _has_seen(
         self, kept: Kept, label: Label, source: Source | None, *, everywhere: bool
     ) -> bool:
         # Memory may show a label that a person has lowered at another gateway meanwhile.
         del kept, label, source, everywhere
         return False
+
+    def _keep(self, kept: Kept) -> None:
+        """Keep what is newer than what memory shows: two looks may come in another order."""
+        known = self._kept.get(kept.run.id)
+        if known is None or not _is_newer(known, kept):
+            super()._keep(kept)
+
+    def _state(self, kept: Kept, now: float) -> RunState:
+        # Whether it is idle everywhere is asked when somebody calls again.
+        found = super()._state(kept, now)
+        return RunState(run=found.run, live=not kept.ended, idle_s=found.idle_s)
+
+
+def _is_newer(known: Kept, kept: Kept) -> bool:
+    return known.run.version > kept.run.version or (known.ended and not kept.ended)
+
+
+def _ended(table: RunTable, *, owners: Sequence[OwnerName], idle_s: float) -> Change:
+    idle = [one for one in sorted(owners) if _shared(table).is_idle(one, idle_s)]
+    return run_changes.end(table, [one.run.id for owner in idle for one in table.wholes(owner)])
+
+
+def _with_its_whole(table: RunTable, *, run: RunId) -> Change:
+    kept = table.find(run)
+    if kept is None:
+        return Change()
+    after = kept.run
+    for whole in table.wholes(kept.owner):
+        for source in (None, *whole.run.sources):
+            after = raised(after, whole.run.label, source)
+    changed = Kept(run=after, owner=kept.owner, ended=kept.ended)
+    if after is not kept.run:
+        table.keep(changed)
+    return Change(kept=(changed,), result=after)
+
+
+def _shared(table: RunTable) -> PostgresRunTable:
+    if not isinstance(table, PostgresRunTable):
+        raise TypeError("these runs are in PostgreSQL")
+    return table

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -68,6 +69,8 @@ class SharedState:
         self._followed: list[Remembering] = []
         self._look: _Asked | None = None
         self._following: asyncio.Task[None] | None = None
+        self.shown_at = -math.inf
+        """When memories were last shown what others had committed, by `time.monotonic`."""
         self.problem = ""
         """Why the last thing that was asked of the database failed; empty if it did not."""
 
@@ -143,7 +146,10 @@ class SharedState:
         # One that has begun may have looked before what is asked for was committed.
         if asked is None or asked.begun:
             asked = self._look = self._asked(self._looked, _show)
-        return bool(await self._answered(asked))
+        lacked = bool(await self._answered(asked))
+        if lacked:
+            self.shown_at = time.monotonic()
+        return lacked
 
     async def close(self) -> None:
         """Write what is waiting, and let go of the database."""

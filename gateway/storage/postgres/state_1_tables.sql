@@ -78,6 +78,8 @@ BEGIN
     INSERT INTO state_news (kept_in, key) VALUES (TG_TABLE_NAME, its_key);
     RETURN NULL;
 END $$;
+-- Of a run only what it has become is news, not where its calls are made.
+CREATE TRIGGER runs_are_news AFTER INSERT OR UPDATE OF version, ended ON runs FOR EACH ROW EXECUTE FUNCTION note_news();
 CREATE TRIGGER pins_are_news AFTER INSERT OR UPDATE OR DELETE ON pins FOR EACH ROW EXECUTE FUNCTION note_news();
 CREATE TRIGGER approvals_are_news AFTER INSERT OR UPDATE OR DELETE ON approvals FOR EACH ROW EXECUTE FUNCTION note_news();
 -- What a program has used up is in no memory.

@@ -14,7 +14,7 @@ from gateway.storage.postgres.arrays import Array, Flags, Levels, Numbers, Octet
 LONGEST_INDEXED: Final = 512
 """Characters of a column: what an index cannot hold is not to stop the log."""
 
-_NUL: Final = "\u2400"
+NUL: Final = "\u2400"
 """Stands in a column for the character that PostgreSQL cannot hold; the body has it as it was."""
 
 _TYPES: Final[Sequence[type[Array]]] = (
@@ -62,8 +62,7 @@ FREELY: Final = Terms()
 def filed(columns: Sequence[Any]) -> tuple[Any, ...]:
     """Return the columns of a record as they can be searched here; its body has all of each."""
     return tuple(
-        one.replace("\0", _NUL)[:LONGEST_INDEXED] if isinstance(one, str) else one
-        for one in columns
+        one.replace("\0", NUL)[:LONGEST_INDEXED] if isinstance(one, str) else one for one in columns
     )
 
 
@@ -122,7 +121,7 @@ def _raise(raised: Raise) -> tuple[Any, ...]:
         *(
             (None,) * 5
             if source is None
-            else (source.server, source.tool.replace("\0", _NUL), source.record)
+            else (source.server, source.tool.replace("\0", NUL), source.record)
         ),
         *(() if source is None else _levels(source.label)),
     )

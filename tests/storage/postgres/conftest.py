@@ -10,6 +10,7 @@ from gateway.storage.postgres.connection import Connection, connect
 from gateway.storage.postgres.identity_tables import IDENTITY
 from gateway.storage.postgres.log_tables import LOG
 from gateway.storage.postgres.migrations import migrate
+from gateway.storage.postgres.reading_tables import READING
 from tests.postgres import Postgres
 
 
@@ -18,7 +19,7 @@ def log_template(postgres: Postgres) -> str:
     """The name of a database with the log's tables, to be copied."""
     address = postgres.fresh()
     with closing(connect(address, application="test")) as connection:
-        migrate(connection, IDENTITY, LOG, BOARD)
+        migrate(connection, IDENTITY, LOG, BOARD, READING)
         return connection.info.dbname
 
 

@@ -34,11 +34,13 @@ PATIENCE_S = 60.0
 class Replica:
     """One gateway's end of the log: its lanes, its memory of runs, its ledger."""
 
-    def __init__(self, address: str, name: str, **more: Any) -> None:
+    def __init__(
+        self, address: str, name: str, *, elapsed: Elapsed | None = None, **more: Any
+    ) -> None:
         settings: dict[str, Any] = {"deadline_s": PATIENCE_S, **more}
         self.lanes = Lanes(address, replica=name, **settings)
         self.session = Session(address, application=f"test {name}", patience_s=PATIENCE_S)
-        self.elapsed = Elapsed()
+        self.elapsed = elapsed or Elapsed()
         table = PostgresRunLedger(self.session)
         kept, belonging = table.all()
         names = RunNames(b"k" * 32)
@@ -86,13 +88,16 @@ def raising(
 
 
 def with_runs(owner: Connection, *runs: str) -> None:
-    """Put `POLICY` in force, and have whole runs: `NAME`, or `NAME/OWNER`, or `NAME/OWNER/WHOLE`."""
+    """Put `POLICY` in force, and have whole runs: `NAME`, or `NAME/OWNER`, or `NAME/OWNER/WHOLE`.
+
+    Their calls have been made at several gateways already, so that it does not matter at which.
+    """
     owner.execute("UPDATE in_force SET policy = %s", (POLICY,))
     for each in runs:
         name, of, part_of = (*each.split("/"), "", "")[:3]
         owner.execute(
-            "INSERT INTO runs (id, owner, part_of, integrity, confidentiality)"
-            " VALUES (%s, %s, nullif(%s, ''), 1, 0)",
+            "INSERT INTO runs (id, owner, part_of, integrity, confidentiality, roamed)"
+            " VALUES (%s, %s, nullif(%s, ''), 1, 0, true)",
             (name, of or name, part_of),
         )
 

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import count
+from sqlite3 import IntegrityError
 
 import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
 
+from gateway.audit.query import Filter, compile_filter
 from gateway.domain.identity import Proof
 from gateway.domain.premises import NOTHING
 from gateway.ports.allowance import Use
@@ -16,7 +18,16 @@ from gateway.storage.postgres.board import PostgresBoard
 from gateway.storage.postgres.board_tables import BOARD
 from gateway.storage.postgres.connection import Connection, connect
 from gateway.storage.postgres.log_tables import LOG
-from tests.storage.postgres.shared import leading, record, replica, resting_on, verified, with_runs
+from gateway.storage.postgres.log_views import PostgresLog
+from tests.storage.postgres.shared import (
+    leading,
+    ordered,
+    record,
+    replica,
+    resting_on,
+    verified,
+    with_runs,
+)
 
 _NAMES = count()
 _FUNCTIONS = """
@@ -156,3 +167,59 @@ def test_no_name_in_a_function_hides_another(owner: Connection) -> None:
         for migration in (*LOG.migrations, *BOARD.migrations):
             connection.execute(migration.script.encode())
         connection.rollback()
+
+
+READS = [
+    "DELETE FROM audit WHERE leaf_index = 0",
+    "UPDATE log_front SET first = 256",
+    "UPDATE holds SET first = 1000",
+    "DELETE FROM archives",
+    "UPDATE words.progress SET through = 9",
+    "INSERT INTO words.names (name) VALUES ('x')",
+    "SELECT words.forget_1(9)",
+    "UPDATE cosignatures SET size = 9",
+]
+
+
+async def test_whoever_reads_and_keeps_the_log_has_what_that_takes(
+    address: str, owner: Connection
+) -> None:
+    async with replica(address) as made:
+        await made.ledger.append(record("one"))
+    ordered(address)
+    with role(owner, "admit_gateway_1", "admit_reader_1") as gate:
+        with closing(PostgresLog(named(address, gate))) as log, closing(log.reader()) as reader:
+            assert (log.newest(), log.has("one"), log.lag_s(), reader.waits("two")) == (
+                0,
+                True,
+                0.0,
+                False,
+            )
+            with closing(log.index()) as index, closing(log.answers()) as answers:
+                assert index.catch_up(lambda: False).caught_up
+                found = compile_filter(Filter(where="reasons match x or method = y"), now=0.0)
+                assert answers.page(found) == []
+                assert answers.top("tool", 0, 9) == []
+                assert answers.marked("x") == []
+            assert reader.inclusion("one").size == 1
+            await log.jobs.run(lambda to: to.execute("INSERT INTO holds VALUES ('h', 0)"))
+            await log.jobs.run(lambda to: to.execute("DELETE FROM holds WHERE name = 'h'"))
+            with pytest.raises(IntegrityError, match="may not leave the log"):
+                await log.jobs.run(lambda to: to.execute("SELECT prune_1(256)"))
+        for statement in READS:
+            with (
+                closing(connect(named(address, gate), application="test")) as connection,
+                pytest.raises(InsufficientPrivilege),
+            ):
+                connection.execute(statement.encode())
+
+
+def test_nobody_else_reads_the_log(address: str, owner: Connection) -> None:
+    with role(owner) as nobody, closing(connect(named(address, nobody), application="test")) as one:
+        for statement in (
+            "SELECT words.of_1('x')",
+            "SELECT lag_1()",
+            "SELECT * FROM words.take_up_1(1)",
+        ):
+            with pytest.raises(InsufficientPrivilege):
+                one.execute(statement.encode())

@@ -15,12 +15,10 @@ import pytest
 
 from gateway.domain.audit import LogEntry
 from gateway.errors import AuditUnavailable
-from gateway.storage.postgres.board_tables import BOARD
+from gateway.storage.postgres.base import TABLES
 from gateway.storage.postgres.connection import Connection, connect
-from gateway.storage.postgres.identity_tables import IDENTITY
 from gateway.storage.postgres.lane import Lane
 from gateway.storage.postgres.lanes import Lanes
-from gateway.storage.postgres.log_tables import LOG
 from gateway.storage.postgres.migrations import migrate
 from tests.postgres import Postgres, running
 from tests.storage.postgres.shared import (
@@ -63,7 +61,7 @@ async def test_a_server_that_ends_without_warning_keeps_what_was_acknowledged(
 ) -> None:
     address = own.fresh()
     with closing(connect(address, application="test")) as connection:
-        migrate(connection, IDENTITY, LOG, BOARD)
+        migrate(connection, *TABLES)
     told: list[str] = []
     ended = False
 
@@ -104,7 +102,7 @@ async def test_a_server_that_does_not_answer_is_refused_within_the_deadline(
 ) -> None:
     address = own.fresh()
     with closing(connect(address, application="test")) as connection:
-        migrate(connection, IDENTITY, LOG, BOARD)
+        migrate(connection, *TABLES)
     async with replica(address, deadline_s=1.0) as made:
         await made.ledger.append(record("before"))
         frozen = [int((own.folder / "data" / "postmaster.pid").read_text().split()[0])]

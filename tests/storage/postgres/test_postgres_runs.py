@@ -6,24 +6,71 @@ from types import SimpleNamespace
 
 import pytest
 
-from gateway.domain.flow import Run, RunId, Source
+from gateway.domain.flow import Run, RunHint, RunId, Source
 from gateway.domain.labels import BOTTOM
+from gateway.domain.scripts import ScriptId
 from gateway.storage.postgres.connection import Connection
 from gateway.storage.postgres.run_table import PostgresRunTable
 from gateway.storage.postgres.terms import Raise
 from gateway.storage.run_changes import raised
 from tests.storage.postgres.shared import label, record, replica, with_runs
-from tests.storage.suite import RunStoreSuite
+from tests.storage.suite import (
+    PRIVATE,
+    RUN_LIMITS,
+    Elapsed,
+    RunStoreSuite,
+    host,
+    named,
+    principal,
+    source,
+)
+
+
+class Elsewhere(Elapsed):
+    """Moves the time on that has passed for the server as well, and what it does not note each second."""
+
+    def __init__(self, owner: Connection) -> None:
+        self._owner = owner
+        self._now = 50.0
+
+    @property
+    def now(self) -> float:
+        return self._now
+
+    @now.setter
+    def now(self, moved: float) -> None:
+        passed, self._now = moved - self._now, moved
+        self._owner.execute(
+            "UPDATE run_owners SET used_at = used_at - make_interval(secs => %s)", (passed * 1.01,)
+        )
 
 
 @pytest.fixture
-async def stores(address):
-    async with replica(address) as made:
+async def stores(address, owner):
+    async with replica(address, elapsed=Elsewhere(owner)) as made:
         yield SimpleNamespace(elapsed=made.elapsed, runs=made.runs)
 
 
 class TestPostgresRunStore(RunStoreSuite):
-    pass
+    """What one gateway does not know of the others is read the strict way, and asked of the database."""
+
+    async def test_a_program_takes_what_it_has_read_into_whichever_run_it_calls_in(self, stores):
+        one, first = await stores.runs.begin(host(), None)
+        other, second = await stores.runs.begin(host(), None)
+        program = replace(host(trusted=False), script=ScriptId("s_1"))
+        await stores.runs.raise_label(first.id, PRIVATE, source(), program.script)
+        assert (await stores.runs.of(host(), named(other))).label == BOTTOM
+        found = await stores.runs.of(program, named(other))
+        assert (found.id, found.label) == (second.id, PRIVATE)
+        assert (await stores.runs.of(host(), named(other))).label == PRIVATE
+        assert (await stores.runs.of(host(), named(one))).id == first.id
+
+    async def test_runs_of_whoever_does_not_come_back_end_when_another_begins(self, stores):
+        run = await stores.runs.of(principal("emma"), RunHint())
+        stores.elapsed.now += RUN_LIMITS.idle_s
+        await stores.runs.of(principal("noah"), RunHint())
+        assert [each.live for each in stores.runs.all()] == [False, True]
+        assert await stores.runs.end(run.id) is None
 
 
 def drawn(dice: random.Random) -> Raise:
@@ -41,7 +88,7 @@ async def test_a_raise_by_the_statement_is_what_it_is_by_the_rule(
     """Labels, sources and which of very many are listed: after each of them."""
     dice = random.Random(seed)
     with_runs(owner, "r")
-    expected = Run(id=RunId("r"), label=BOTTOM)
+    expected = Run(id=RunId("r"), label=BOTTOM, roamed=True)
     async with replica(address) as made:
         for at in range(220):
             one = drawn(dice)

@@ -1,0 +1,172 @@
+"""Everything that gateways share in one PostgreSQL, as one of them opens and closes it."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack, closing
+from dataclasses import field
+from pathlib import Path
+from typing import Final, Self
+
+import psycopg
+
+from gateway.audit.record import RecordEncoder
+from gateway.audit.record import Terms as Written
+from gateway.audit.redaction import Levels
+from gateway.domain._value import value
+from gateway.errors import ConfigError
+from gateway.flow.redaction import RecordScreen
+from gateway.ports import Clock
+from gateway.ports.secrets import Sealer
+from gateway.storage.files import DirectoryLock, private_directory
+from gateway.storage.identity.store import IdentityStores
+from gateway.storage.keys import Keys
+from gateway.storage.postgres.allowance import PostgresAllowance
+from gateway.storage.postgres.board import PostgresBoard
+from gateway.storage.postgres.board_tables import BOARD
+from gateway.storage.postgres.connection import Session, connect
+from gateway.storage.postgres.identity import open_identity
+from gateway.storage.postgres.identity_tables import IDENTITY
+from gateway.storage.postgres.keys import SharedKeys, SharedRecordKeys
+from gateway.storage.postgres.lanes import Lanes
+from gateway.storage.postgres.log_tables import LOG
+from gateway.storage.postgres.log_views import PostgresLog
+from gateway.storage.postgres.migrations import migrate
+from gateway.storage.postgres.reading_tables import READING
+from gateway.storage.postgres.sequencer import Pace, Sequencer
+from gateway.storage.postgres.state import SharedState
+from gateway.storage.postgres.state_tables import STATE
+from gateway.storage.runs import RunLimits
+
+TABLES: Final = (IDENTITY, LOG, STATE, BOARD, READING)
+"""In their order: the later ones go on from the earlier."""
+_PATIENCE_S: Final = 5.0
+
+Unlock = Callable[[IdentityStores], Sealer]
+"""Opens the vault whose wrapped keys stand in these stores."""
+
+
+@value
+class Setting:
+    """Which database, and how one gateway uses it."""
+
+    conninfo: str = field(repr=False)
+    """It may hold a password."""
+    replica: str
+    """Names the gateway among the others."""
+    data_dir: Path
+    """What is only its own: caches, sockets, lock."""
+    synchronous: bool
+    """Whether what was acknowledged survives a crash of the server's machine."""
+    deadline_s: float
+    pace: Pace
+    levels: Levels
+    held: tuple[str, ...] = field(repr=False)
+    """The operator's secrets, which no record may hold."""
+    runs: RunLimits
+
+
+@value
+class Secrets:
+    """What the vault opened."""
+
+    sealer: Sealer
+    keys: Keys
+    record_keys: SharedRecordKeys
+
+
+def made(conninfo: str) -> None:
+    """Make the tables, or bring them up to date.
+
+    Raises:
+        ConfigError: The database cannot be used.
+
+    """
+    try:
+        with closing(connect(conninfo, application="douane migrations")) as connection:
+            migrate(connection, *TABLES)
+    except psycopg.Error as error:
+        raise ConfigError(f"PostgreSQL cannot be used: {str(error).strip()}") from error
+
+
+@value
+class Base:
+    """What stores stand on, opened in this order and closed in the other."""
+
+    identity: IdentityStores
+    secrets: Secrets
+    log: PostgresLog
+    session: Session
+    """Of runs, and of whoever looks whether the database is there."""
+    state: SharedState
+    board: PostgresBoard
+    allowance: PostgresAllowance
+    sequencer: Sequencer
+    lanes: Lanes
+    encoder: RecordEncoder
+    log_id: str
+
+    @classmethod
+    async def open(
+        cls, setting: Setting, opened: AsyncExitStack, *, unlock: Unlock, clock: Clock
+    ) -> Self:
+        """Make what is not there, connect, and read the keys; `opened` is what ends it.
+
+        Raises:
+            ConfigError: The database cannot be used, or another process has the folder.
+
+        """
+        opened.callback(DirectoryLock(private_directory(setting.data_dir)).release)
+        await asyncio.to_thread(made, setting.conninfo)
+        identity = await asyncio.to_thread(open_identity, setting.conninfo, clock=clock)
+        opened.callback(identity.close)
+        secrets = await asyncio.to_thread(_unlocked, identity, unlock, clock)
+        log = PostgresLog(setting.conninfo)
+        opened.callback(log.close)
+        log_id = await asyncio.to_thread(_log_id, log)
+        session = Session(setting.conninfo, application="douane runs", patience_s=_PATIENCE_S)
+        opened.callback(session.close)
+        state = SharedState.open(setting.conninfo, deadline_s=setting.deadline_s)
+        opened.push_async_callback(state.close)
+        board = PostgresBoard(setting.conninfo, replica=setting.replica)
+        opened.callback(board.close)
+        allowance = PostgresAllowance(setting.conninfo, replica=setting.replica)
+        opened.callback(allowance.close)
+        sequencer = Sequencer(
+            setting.conninfo, setting.replica, key=secrets.keys.audit, pace=setting.pace
+        )
+        lanes = Lanes(
+            setting.conninfo,
+            replica=setting.replica,
+            deadline_s=setting.deadline_s,
+            synchronous=setting.synchronous,
+        )
+        await lanes.open()
+        sequencer.start()
+        opened.push_async_callback(asyncio.to_thread, sequencer.close)
+        opened.push_async_callback(lanes.close)
+        screen = RecordScreen(setting.held)
+        terms = Written(keys=secrets.record_keys.all, levels=setting.levels, screen=screen)
+        return cls(
+            identity=identity,
+            secrets=secrets,
+            log=log,
+            session=session,
+            state=state,
+            board=board,
+            allowance=allowance,
+            sequencer=sequencer,
+            lanes=lanes,
+            encoder=RecordEncoder(log_id=log_id, terms=terms),
+            log_id=log_id,
+        )
+
+
+def _unlocked(identity: IdentityStores, unlock: Unlock, clock: Clock) -> Secrets:
+    sealer = unlock(identity)
+    shared = SharedKeys(identity.database, sealer, clock=clock)
+    return Secrets(sealer=sealer, keys=shared.keys(), record_keys=shared.record_keys())
+
+
+def _log_id(log: PostgresLog) -> str:
+    with closing(log.reader()) as reader:
+        return reader.log_id

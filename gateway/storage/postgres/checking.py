@@ -1,0 +1,108 @@
+"""What is to be known of a PostgreSQL before gateways rest on it."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Final
+
+import psycopg
+
+from gateway.domain._value import value
+from gateway.storage.postgres.connection import Connection, connect
+
+OLDEST: Final = 14_00_00
+"""As `server_version_num` spells it."""
+EACH: Final = 16
+"""Connections of one gateway, and some to spare."""
+_SETTINGS: Final = (
+    "server_version", "server_version_num", "server_encoding", "fsync", "full_page_writes",
+    "synchronous_commit", "synchronous_standby_names", "max_connections",
+)  # fmt: skip
+_MAY: Final = (
+    "SELECT has_schema_privilege('public', 'CREATE'), to_regclass('schema_migrations') IS NOT NULL"
+)
+_DONE: Final = (
+    "SELECT has_function_privilege(oid, 'EXECUTE') FROM pg_proc WHERE proname = 'open_lane_1'"
+)
+
+
+@value
+class Finding:
+    """One thing that was looked at."""
+
+    text: str
+    wrong: bool = False
+
+
+def findings(conninfo: str) -> Iterator[Finding]:
+    """Yield what there is to say of the database, and of what its user may do there.
+
+    Raises:
+        ConfigError: The address is none.
+
+    """
+    try:
+        with closing(connect(conninfo, application="douane check")) as connection:
+            yield from _found(connection)
+    except psycopg.Error as error:
+        # A password stands in no message of libpq's; its own words say best what is the matter.
+        yield Finding(text=f"PostgreSQL cannot be used: {error}".strip(), wrong=True)
+
+
+def _found(connection: Connection) -> Iterator[Finding]:
+    told = {name: _setting(connection, name) for name in _SETTINGS}
+    user, database = connection.info.user, connection.info.dbname
+    yield Finding(text=f"PostgreSQL {told['server_version']}, database {database}, as {user}")
+    if int(told["server_version_num"]) < OLDEST:
+        yield Finding(text="PostgreSQL is too old: take 14 or later", wrong=True)
+    if told["server_encoding"] != "UTF8":
+        yield Finding(
+            text=f"the database is in {told['server_encoding']}: make one with ENCODING 'UTF8'",
+            wrong=True,
+        )
+    yield from _of_durability(told)
+    if int(told["max_connections"]) < 2 * EACH:
+        yield Finding(
+            text=f"max_connections is {told['max_connections']}: each gateway holds up to {EACH}"
+        )
+    yield from _of_rights(connection, user)
+
+
+def _of_durability(told: Mapping[str, str]) -> Iterator[Finding]:
+    for name in ("fsync", "full_page_writes"):
+        if told[name] != "on":
+            yield Finding(
+                text=f"{name} is {told[name]}: what was acknowledged does not survive a crash of the "
+                "machine; switch it on",
+                wrong=True,
+            )
+    standbys = told["synchronous_standby_names"]
+    yield Finding(
+        text=f"fsync is {told['fsync']}; the server's own synchronous_commit is "
+        f"{told['synchronous_commit']} (a gateway sets its own); "
+        + (f"synchronous standbys: {standbys}" if standbys else "no standby is synchronous")
+    )
+
+
+def _of_rights(connection: Connection, user: str) -> Iterator[Finding]:
+    makes, made = connection.execute(_MAY).fetchall()[0]
+    if not made:
+        yield Finding(
+            text="the tables are not there yet: the first gateway makes them"
+            if makes
+            else f"the tables are not there yet, and {user} may not make them: run `douane check` and one "
+            "gateway as the owner of the database first",
+            wrong=not makes,
+        )
+        return
+    rows = connection.execute(_DONE).fetchall()
+    if rows and rows[0] != (True,):
+        yield Finding(
+            text=f"{user} has no right to the tables: as their owner, run "
+            f"CALL admit_gateway_1('{user}')",
+            wrong=True,
+        )
+
+
+def _setting(connection: Connection, name: str) -> str:
+    row = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
+    return "" if row is None else str(row[0])

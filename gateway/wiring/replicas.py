@@ -1,0 +1,114 @@
+"""A gateway among others: what they share is in one PostgreSQL, and each has a folder of its own.
+
+psycopg is an extra: what needs it is brought in where it is used.
+"""
+
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+
+from gateway.config import Config
+from gateway.errors import ConfigError
+from gateway.ports.secrets import Sealer
+from gateway.storage.identity.store import IdentityStores
+from gateway.storage.runs import RunLimits
+from gateway.wiring.foundation import now
+from gateway.wiring.redacting import held_by, levels_of
+from gateway.wiring.stores import Beside, Stores
+
+REPLICA = f"{socket.gethostname()}-{secrets.token_hex(3)}"
+"""Names this process among those that share a database."""
+
+Unlock = Callable[[IdentityStores], Sealer]
+
+
+@asynccontextmanager
+async def open_shared(config: Config, unlock: Unlock) -> AsyncIterator[Stores]:
+    """Open what is shared, and take the folder for this process.
+
+    Raises:
+        ConfigError: The database cannot be used, or another process has the folder.
+
+    """
+    with _installed():
+        from gateway.storage.postgres.base import Setting  # noqa: PLC0415 - an extra
+        from gateway.storage.postgres.sequencer import Pace  # noqa: PLC0415 - an extra
+        from gateway.storage.postgres.stores import PostgresStores  # noqa: PLC0415 - an extra
+    setting = Setting(
+        conninfo=address_of(config),
+        replica=REPLICA,
+        data_dir=config.data_dir,
+        synchronous=config.storage.durability == "power",
+        deadline_s=config.audit.deadline,
+        pace=Pace(sign=config.audit.checkpoints.every),
+        levels=levels_of(config),
+        held=tuple(held_by(config, os.environ)),
+        runs=RunLimits(
+            idle_s=config.runs.idle,
+            most=config.runs.most,
+            by_person=config.runs.of == "person",
+        ),
+    )
+    stores = await PostgresStores.open(setting, unlock=unlock, clock=now)
+    try:
+        yield stores
+    finally:
+        await stores.close()
+
+
+def beside_others(config: Config, unlock: Unlock) -> Beside:
+    """Return what looks up what is shared.
+
+    Raises:
+        ConfigError: What that takes is not installed.
+
+    """
+    with _installed():
+        from gateway.storage.postgres.beside import PostgresBeside  # noqa: PLC0415 - an extra
+    return PostgresBeside(address_of(config), unlock=unlock, clock=now)
+
+
+def probe_storage(config: Config) -> Iterator[Mapping[str, str | bool]]:
+    """Yield what there is to say of the database that is shared; nothing, where none is.
+
+    Raises:
+        ConfigError: What that takes is not installed.
+
+    """
+    if config.storage.kind == "sqlite":
+        return
+    with _installed():
+        from gateway.storage.postgres.checking import findings  # noqa: PLC0415 - an extra
+    for one in findings(address_of(config)):
+        yield {"text": one.text, "wrong": one.wrong}
+
+
+def address_of(config: Config) -> str:
+    """Return how the database is reached; it may hold a password.
+
+    Raises:
+        ConfigError: It is nowhere.
+
+    """
+    url = config.storage.url
+    if url is None:
+        raise ConfigError("storage.url: say by reference where PostgreSQL is")
+    try:
+        return url.resolve(os.environ).reveal()
+    except ValueError as error:
+        raise ConfigError(f"storage.url: {error}") from error
+
+
+@contextmanager
+def _installed() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(
+            "nothing can be shared in PostgreSQL",
+            problems=[
+                "storage.kind: install what `postgres` takes: pip install 'douane[postgres]'"
+            ],
+        ) from error

@@ -1,0 +1,168 @@
+"""A run whose calls are made at several gateways: none of them remembers all of it, and each knows that."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from gateway.domain.flow import RunHint, RunId
+from gateway.domain.labels import BOTTOM
+from gateway.domain.premises import NOTHING, Premise
+from gateway.domain.scripts import ScriptId
+from gateway.errors import Changed
+from gateway.storage.postgres.connection import Connection
+from gateway.storage.postgres.spelling import SpelledStatements
+from tests.storage.postgres.shared import (
+    POLICY,
+    Replica,
+    label_of,
+    raising,
+    record,
+    replica,
+    resting_on,
+)
+from tests.storage.suite import RUN_LIMITS, host, principal
+
+NO_HINT = RunHint()
+
+
+@pytest.fixture
+async def two(address: str, owner: Connection) -> AsyncIterator[tuple[Replica, Replica]]:
+    owner.execute("UPDATE in_force SET policy = %s", (POLICY,))
+    async with replica(address, "one") as one, replica(address, "other") as other:
+        yield one, other
+
+
+def begun(owner: Connection, name: str, part_of: str | None = None) -> None:
+    owner.execute(
+        "INSERT INTO runs (id, owner, part_of, integrity, confidentiality) VALUES (%s, 'o', %s, 1, 0)",
+        (name, part_of),
+    )
+
+
+async def called(at: Replica, run: str, name: str) -> None:
+    """Make a call as the pipeline does: it is decided again where something had changed."""
+    for _ in range(2):
+        known = at.runs.find(RunId(run))
+        version = 0 if known is None else known.run.version
+        try:
+            await at.ledger.put(record(name), resting_on(run, version), NOTHING)
+        except Changed:
+            continue
+        return
+    raise AssertionError("it was not kept")
+
+
+def roams(at: Replica, run: str) -> bool:
+    known = at.runs.find(RunId(run))
+    return known is not None and known.run.roamed
+
+
+async def test_a_call_at_a_second_gateway_is_decided_again_before_it_is_kept(
+    two: tuple[Replica, Replica], owner: Connection
+) -> None:
+    one, other = two
+    begun(owner, "r")
+    for name in ("a", "b"):
+        await one.ledger.put(record(name), resting_on("r"), NOTHING)
+    with pytest.raises(Changed) as changed:
+        await other.ledger.put(record("c"), resting_on("r"), NOTHING)
+    assert changed.value.what == {Premise.RUN}
+    assert roams(other, "r")
+    await called(other, "r", "c")
+    with pytest.raises(Changed):
+        await one.ledger.put(record("d"), resting_on("r"), NOTHING)
+    assert roams(one, "r")
+    await called(one, "r", "d")
+    await called(other, "r", "e")
+
+
+async def test_a_whole_run_is_elsewhere_with_its_part(
+    two: tuple[Replica, Replica], owner: Connection
+) -> None:
+    one, other = two
+    begun(owner, "whole")
+    begun(owner, "part", "whole")
+    await called(one, "whole", "a")
+    await called(other, "part", "b")
+    with pytest.raises(Changed):
+        await one.ledger.put(record("c"), resting_on("whole"), NOTHING)
+    assert roams(one, "whole")
+    await other.runs.look_again(RunId("part"))
+    assert not roams(other, "part")
+
+
+async def test_a_run_at_one_gateway_does_not_roam(
+    two: tuple[Replica, Replica], owner: Connection
+) -> None:
+    one, _ = two
+    begun(owner, "r")
+    await called(one, "r", "a")
+    await one.ledger.conclude(record("out"), raising("r"))
+    await called(one, "r", "b")
+    assert not roams(one, "r")
+
+
+async def test_a_run_that_is_used_at_another_gateway_is_not_idle(
+    two: tuple[Replica, Replica], owner: Connection
+) -> None:
+    """What it has read there is not over."""
+    one, other = two
+    emma = principal()
+    run = await one.runs.of(emma, NO_HINT)
+    await other.runs.of(emma, NO_HINT)
+    owner.execute("UPDATE run_owners SET used_at = used_at - interval '1 day'")
+    await one.ledger.append(record("a", run=run.id))
+    other.elapsed.now += 2 * RUN_LIMITS.idle_s
+    assert (await other.runs.of(emma, NO_HINT)).id == run.id
+    await other.runs.of(principal("liam"), NO_HINT)
+    found = other.runs.find(run.id)
+    assert found is not None
+    assert found.live
+
+
+async def test_a_run_that_is_used_nowhere_ends(
+    two: tuple[Replica, Replica], owner: Connection
+) -> None:
+    one, other = two
+    emma = principal()
+    run = await one.runs.of(emma, NO_HINT)
+    await other.runs.of(emma, NO_HINT)
+    owner.execute("UPDATE run_owners SET used_at = used_at - interval '1 day'")
+    other.elapsed.now += 2 * RUN_LIMITS.idle_s
+    assert (await other.runs.of(emma, NO_HINT)).id != run.id
+
+
+async def test_what_a_program_has_read_elsewhere_counts_in_each_run_of_its_host(
+    two: tuple[Replica, Replica], owner: Connection
+) -> None:
+    one, other = two
+    whole = await one.runs.of(host(), NO_HINT)
+    handle, part = await other.runs.begin(host(), None)
+    await one.runs.raise_label(whole.id, raising("r").label, None, ScriptId("s"))
+    program = replace(host(trusted=False), script=ScriptId("s"))
+    found = await other.runs.of(program, RunHint(handle=handle))
+    assert found.id == part.id
+    assert found.label != BOTTOM
+    assert label_of(owner, part.id) == (0, 3)
+
+
+async def test_memory_shows_runs_as_others_have_made_them(
+    two: tuple[Replica, Replica], owner: Connection
+) -> None:
+    one, other = two
+    run = await one.runs.of(principal(), NO_HINT)
+    assert other.runs.find(run.id) is None
+    other.runs.look(SpelledStatements(owner), {run.id})()
+    older = other.runs.look(SpelledStatements(owner), {run.id})
+    await one.ledger.conclude(record("out"), raising(run.id))
+    other.runs.look(SpelledStatements(owner), None)()
+    older()  # an earlier look that is shown later
+    found = other.runs.find(run.id)
+    assert found is not None
+    assert [source.tool for source in found.run.sources] == ["fetch"]
+    await one.runs.end(run.id)
+    other.runs.look(SpelledStatements(owner), {run.id})()
+    ended = other.runs.find(run.id)
+    assert ended is not None
+    assert not ended.live

@@ -1,0 +1,85 @@
+"""Of gateways that share a log one follows it, and stops as soon as it is not known to be its turn."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from gateway.config import Config
+from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.ports.following import StoredRecord
+from gateway.storage.store import Store
+from gateway.web.metrics import Metrics
+from gateway.wiring.recorded import Recorded
+from tests.storage.suite import NOW
+
+NAME = "export here"
+CONFIG = Config.model_validate({"version": 1, "public_url": "https://gateway.example"})
+
+
+class Given:
+    """A turn that a test gives and takes."""
+
+    def __init__(self) -> None:
+        self.has = asyncio.Event()
+        self.lacks = asyncio.Event()
+        self.closed = False
+
+    async def taken(self) -> None:
+        await self.has.wait()
+
+    async def lost(self) -> None:
+        await self.lacks.wait()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Kept:
+    """A sink that takes everything, and says so."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.came = asyncio.Event()
+
+    async def deliver(self, records: Sequence[StoredRecord]) -> None:
+        self.ids += [one.leaf_index for one in records]
+        self.came.set()
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = await Store.open(tmp_path / "var", clock=lambda: NOW)
+    yield opened
+    await opened.close()
+
+
+async def append(store: Store, name: str) -> None:
+    await store.audit.append(AuditRecord(kind=RecordKind.SYSTEM, time=NOW, id=name))
+    await store.caught_up()
+
+
+async def test_followers_are_at_work_in_their_turn_alone(store: Store) -> None:
+    turn, sink, metrics = Given(), Kept(), Metrics()
+    found = Recorded(CONFIG, store, metrics, turn=turn)
+    found.follow(NAME, sink)
+    await append(store, "one")
+    async with asyncio.timeout(60), found.running():
+        assert (found.at_work, found.facts()) == ((), {})
+        turn.has.set()
+        await sink.came.wait()
+        assert [one.name for one in found.at_work] == [NAME]
+        turn.has.clear()
+        turn.lacks.set()
+        while found.at_work:
+            await asyncio.sleep(0)
+        assert found.facts() == {}
+        turn.lacks.clear()
+        sink.came.clear()
+        await append(store, "two")
+        turn.has.set()
+        await sink.came.wait()
+    assert turn.closed
+    assert sink.ids[-1] == 1
+    assert found.at_work == ()
