@@ -224,6 +224,40 @@ async def test_who_leaves_is_deleted_and_all_can_be_forgotten(rig: Rig) -> None:
     assert await kept.kept() == (None, [])
 
 
+async def test_of_two_that_learned_from_one_place_on_one_keeps_it(rig: Rig) -> None:
+    one, other = DurableBaselines(rig.store.writer), DurableBaselines(rig.store.writer)
+    assert await one.kept() == await other.kept() == (None, [])
+    await one.keep(1, {"a": b"1"})
+    with pytest.raises(AuditUnavailable, match="another gateway"):
+        await other.keep(5, {"a": b"5"})
+    await one.keep(2, {"a": b"2"})
+    assert await other.kept() == (2, [("a", b"2")])
+    await other.keep(3, {"a": b"3"})
+    with pytest.raises(AuditUnavailable, match="another gateway"):
+        await one.keep(9, {"a": b"9"})
+    assert await other.kept() == (3, [("a", b"3")])
+
+
+async def test_what_was_kept_though_nobody_heard_of_it_is_no_others(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = DurableBaselines(rig.store.writer)
+    await kept.kept()
+    run = rig.store.writer.run
+
+    async def unheard(job: Any) -> None:
+        await run(job)
+        raise AuditUnavailable("no", detail="no answer in time")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(rig.store.writer, "run", unheard)
+        with pytest.raises(AuditUnavailable):
+            await kept.keep(1, {"a": b"1"})
+    await kept.keep(1, {"a": b"1"})
+    await kept.keep(2, {"a": b"2"})
+    assert await kept.kept() == (2, [("a", b"2")])
+
+
 async def test_what_another_version_has_learned_is_learned_anew(rig: Rig) -> None:
     await DurableBaselines(rig.store.writer).keep(7, {'["all"]': b"[0]"})
     assert await rig.sink.cursor(FOLLOWER) is None
