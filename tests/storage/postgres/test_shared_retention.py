@@ -133,7 +133,7 @@ async def refused(keep: Keeper, why: str) -> None:
 async def test_what_is_not_archived_held_or_not_followed_stays(
     kept: Keeper, owner: Connection
 ) -> None:
-    cursors = DurableCursors(kept.log.jobs)
+    cursors = DurableCursors(kept.log.jobs)  # type: ignore[arg-type]
     await refused(kept, "records 0 to 511 are in no archive yet")
     await kept.retention.archive(BEFORE)
     await cursors.move("siem", 510)
