@@ -16,7 +16,8 @@ from tests.docs.pages import ROOT, rows
 PAGE = ROOT / "docs" / "configuration.md"
 TABLE = {row["key"].strip("`"): row for row in rows(PAGE, "key")}
 FIXED = (
-    *("public_url", "listen", "admin_listen", "data_dir", "auth", "audit", "tls", "limits"),
+    *("public_url", "listen", "admin_listen", "data_dir", "storage", "auth", "audit", "tls"),
+    "limits",
     "egress",
     "runs",
     "alerts",
