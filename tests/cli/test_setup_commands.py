@@ -125,6 +125,13 @@ def test_every_error_of_the_configuration_is_told_at_once(site: Site) -> None:
     ]
 
 
+def test_what_is_said_of_a_shared_database_is_told(site: Site) -> None:
+    site.shared = [{"text": "PostgreSQL 15.18", "wrong": False}]
+    assert findings(site) == [("info", "storage: PostgreSQL 15.18")]
+    site.shared = [{"text": "fsync is off", "wrong": True}]
+    assert findings(site, exit_code=1) == [("error", "storage: fsync is off")]
+
+
 def test_a_policy_that_does_not_compile_or_fails_its_tests_is_an_error(site: Site) -> None:
     site.files = Files(problems=["a.rego:1: no"])
     assert findings(site, exit_code=1) == [("error", "a.rego:1: no")]

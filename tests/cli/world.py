@@ -54,6 +54,8 @@ class Site:
         self.wrong_issuers: dict[str, str] = {}
         self.unstartable: dict[str, str] = {}
         self.broken_model = ""
+        self.shared: Sequence[Mapping[str, str | bool]] = ()
+        """What there is to say of a database that is shared."""
         self.held: Mapping[str, Confinement | str] = {"python": Confinement(jailed=True)}
         self.served: list[Path] = []
         self.tokens = Tokens()
@@ -143,6 +145,7 @@ def wire(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     wiring.probe_local = site.probe_local
     wiring.check_model = site.check_model
     wiring.probe_programs = site.probe_programs
+    wiring.probe_storage = lambda config: site.shared
     wiring.verify_log = site.verify_log
     wiring.told_of_journal = lambda config: ""
     wiring.policy_files = lambda config: site.files

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Config
+from gateway.config.storage import Storage
 from gateway.domain.audit import LogEntry, RecordKind
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.storage import committer
@@ -203,7 +204,7 @@ async def test_whoever_verifies_is_told_of_what_the_log_has_not_yet(tmp_path: Pa
         for name in "ab":
             await append(store, name)
         after = killed(tmp_path / "var")
-    config = Config.model_construct(data_dir=after)
+    config = Config.model_construct(data_dir=after, storage=Storage())
     assert told_of_journal(config).startswith("2 more records stand in the journal: ")
     (after / JOURNAL).write_bytes(b"another journal")
     assert told_of_journal(config).startswith("the journal cannot be read, ")
