@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -206,11 +206,11 @@ async def test_a_connection_on_which_nobody_asks_ends(
 ) -> None:
     for each in ("_HANDSHAKE_MS", "_IDLE_MS"):
         monkeypatch.setattr(server, each, 50 if each == bound else 600_000)
-    async with asked(house, SILENT, tmp_path), asyncio.timeout(60):
+    async with asked(house, SILENT, tmp_path), asyncio.timeout(30):
         reader, writer = await asyncio.open_unix_connection(tmp_path / "p.sock")
-        writer.write(says)
-        await reader.read()  # to its end
-        writer.close()
+        with closing(writer):
+            writer.write(says)
+            await reader.read()  # to its end
 
 
 async def test_only_so_many_connect(
@@ -220,7 +220,7 @@ async def test_only_so_many_connect(
     async with asked(house, SILENT, tmp_path) as channel:
         check = method(channel, "Check")
         assert (await check(checked(call()), metadata=AUTH)).HasField("ok_response")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(30):
             reader, writer = await asyncio.open_unix_connection(tmp_path / "p.sock")
-            assert await reader.read() == b""
-            writer.close()
+            with closing(writer):
+                assert await reader.read() == b""
