@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from typing import Final
 
 from gateway.domain._value import value
@@ -206,8 +207,7 @@ class Debts:
             self._forget(debt)
         now = self._clock()
         for owed in [one for one in self._open.values() if one.debt.due <= now]:
-            if owed.debt.decision not in self._claimed:
-                await self._given_up(owed, "the plane did not report what came of it")
+            await self._given_up(owed, "the plane did not report what came of it")
 
     async def end_without(self, lacking: Callable[[str, Principal], str]) -> None:
         """Raise for good what is owed where somebody is not there any more, as `lacking` says.
@@ -216,19 +216,20 @@ class Debts:
             AuditUnavailable: It is not durable; what is left is owed still.
 
         """
-        known: dict[tuple[str, str], str] = {}
+        lacking = cache(lacking)
         for owed in [*self._open.values()]:
-            whose = owed.plane, owed.permit.principal.key
-            if whose not in known:
-                known[whose] = lacking(owed.plane, owed.permit.principal)
-            if known[whose] and owed.debt.decision not in self._claimed:
-                await self._given_up(owed, f"{known[whose]} before anything was reported")
+            if who := lacking(owed.plane, owed.permit.principal):
+                await self._given_up(owed, f"{who} before anything was reported")
 
     async def _given_up(self, owed: Owed, why: str) -> None:
+        """Raise `owed` for good, unless it has ended by now or is being reported."""
+        decision = owed.debt.decision
+        if decision not in self._open or decision in self._claimed:
+            return
         self._claimed.add(owed.debt.decision)  # it is too late for a report from here on
         try:
             await self._never_reported(owed, why)
-            await self._store.settle(owed.debt.decision)
+            await self._store.settle(decision)
         except BaseException:
             self.unclaim(owed)
             raise

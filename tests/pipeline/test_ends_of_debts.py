@@ -76,23 +76,77 @@ async def test_an_end_that_cannot_be_recorded_stays_owed(house: House) -> None:
     assert house.audit.records[-1].fields["decision_id"] == named
 
 
+class Held:
+    """Holds the end of a debt, as it is put on record, until it is let go."""
+
+    def __init__(self, house: House, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._named, self._appends = named, house.audit.append
+        self.came, self.free = asyncio.Event(), asyncio.Event()
+        monkeypatch.setattr(house.audit, "append", self._append)
+
+    async def _append(self, record: AuditRecord) -> LogEntry:
+        if (record.fields.get("code"), record.fields["decision_id"]) == ("unreported", self._named):
+            self.came.set()
+            async with asyncio.timeout(60):
+                await self.free.wait()
+        return await self._appends(record)
+
+
+def kinds(house: House, named: str) -> list[str]:
+    return [one.kind for one in house.audit.records if one.fields.get("decision_id") == named]
+
+
 async def test_a_report_that_comes_while_its_debt_ends_is_too_late(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    named, appends = await allowed(house), house.audit.append
-    reported = asyncio.Event()
-
-    async def waits(record: AuditRecord) -> LogEntry:
-        if record.fields.get("code") == "unreported":
-            async with asyncio.timeout(60):
-                await reported.wait()
-        return await appends(record)
-
-    monkeypatch.setattr(house.audit, "append", waits)
+    named = await allowed(house)
+    held = Held(house, named, monkeypatch)
     ending = asyncio.create_task(house.debts.end_without(of_plane("edge")))
-    await asyncio.sleep(0)
+    await held.came.wait()
     assert codes(await report(house, named, text("late"))) >= {"reported_before"}
-    reported.set()
+    held.free.set()
     await ending
-    outcomes = [one for one in house.audit.records if one.fields.get("decision_id") == named]
-    assert [one.kind for one in outcomes] == ["intent", "outcome"]
+    assert kinds(house, named) == ["intent", "outcome"]
+
+
+async def test_what_is_reported_while_another_debt_ends_has_ended_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, named = await allowed(house), await allowed(house)
+    held = Held(house, first, monkeypatch)
+    ending = asyncio.create_task(house.debts.end_without(of_plane("edge")))
+    await held.came.wait()
+    assert (await report(house, named, text("fine"))).decision is True
+    held.free.set()
+    await ending
+    assert kinds(house, named) == ["intent", "outcome"]
+
+
+@pytest.mark.parametrize("is_late_first", [False, True])
+async def test_what_is_late_and_nobodys_ends_once(
+    house: House, monkeypatch: pytest.MonkeyPatch, *, is_late_first: bool
+) -> None:
+    first, named = await allowed(house), await allowed(house)
+    held = Held(house, first, monkeypatch)
+    house.now += EDGE.report_within_s
+    ends = [lambda: house.debts.end_without(of_plane("edge")), house.debts.settle]
+    one, other = ends[::-1] if is_late_first else ends
+    ending = asyncio.create_task(one())
+    await held.came.wait()
+    await other()
+    held.free.set()
+    await ending
+    assert kinds(house, named) == ["intent", "outcome"]
+    assert house.debts.held == {}
+
+
+async def test_of_two_who_had_one_name_only_who_was_removed_has_it_ended(house: House) -> None:
+    """Whoever came by the name since is somebody else."""
+    gone, other = await allowed(house), await allowed(house)
+    owed = house.debts._open[gone]
+    was = replace(owed.permit, principal=replace(owed.permit.principal, user_id="u_gone"))
+    house.debts._open[gone] = replace(owed, permit=was)
+    await house.debts.end_without(
+        lambda _, principal: "the person was removed" if principal.user_id == "u_gone" else ""
+    )
+    assert list(house.debts._open) == [other]
