@@ -33,6 +33,8 @@ _OCTETS: Final = 256 * 1024**2
 """Bytes of calls without a result at one time: each is kept whole until it has one."""
 _SHARE: Final = _OCTETS // 2
 """Of one plane. Some of the largest calls fit, and thousands of those that there are."""
+_OF_EACH: Final = _SHARE // 2
+"""Of one principal of a plane: whoever sees to it that their calls have no result stops nobody else's."""
 _OVER: Final = 20_000
 _OVER_OCTETS: Final = 8 * 1024**2
 _FORMER: Final = ""
@@ -67,13 +69,15 @@ class Debts:
         audit: AuditLog,
         clock: Clock,
         room: Shares | None = None,
+        of_each: int = _OF_EACH,
     ) -> None:
-        """Keep as much as there is `room` for."""
+        """Keep as much as there is `room` for, and so many bytes `of_each` principal of a plane."""
         self._store = store
         self._runs = runs
         self._audit = audit
         self._clock = clock
         self._room = room or Shares(octets=_OCTETS, share=_SHARE)
+        self._of_each = Shares(octets=_OCTETS, share=of_each)
         self._open: dict[str, Owed] = {}
         self._owing = Owing(runs.whose)
         self._claimed: set[str] = set()
@@ -133,13 +137,13 @@ class Debts:
             trail.sent = True
             await self._never_reported(owed, "the plane does not report what came of it")
             return
-        self._require(fits=self._room.take(plane.name, octets))
+        self._take(owed)
         self._owing.add(debt)
         try:
             await self._kept_with_its_intent(owed, record(intent))
         except BaseException:
             self._forget(debt)
-            self._room.leave(plane.name, octets)
+            self._leave(owed)
             raise
         # From here on the plane may have been told, whatever becomes of the answer.
         trail.sent = True
@@ -255,9 +259,25 @@ class Debts:
         if not fits:
             raise RateLimited("too many calls of this plane have no result yet; report some first")
 
+    def _take(self, owed: Owed) -> None:
+        """Have `owed` take its room, of its plane's and of its principal's, or none.
+
+        Raises:
+            RateLimited: There is not as much.
+
+        """
+        self._require(fits=self._room.take(owed.plane, owed.octets))
+        if not self._of_each.take(_whose(owed), owed.octets):
+            self._room.leave(owed.plane, owed.octets)
+            raise RateLimited("too many of your calls have no result yet; wait for some first")
+
+    def _leave(self, owed: Owed) -> None:
+        self._of_each.leave(_whose(owed), owed.octets)
+        self._room.leave(owed.plane, owed.octets)
+
     def _end(self, owed: Owed) -> None:
         if owed.debt.decision in self._open:
-            self._room.leave(owed.plane, owed.octets)
+            self._leave(owed)
         self._forget(owed.debt)
         self._over.put((owed.plane, owed.debt.decision), True)
 
@@ -266,6 +286,10 @@ class Debts:
         self._open.pop(debt.decision, None)
         self._claimed.discard(debt.decision)
         self._owing.drop(debt)
+
+
+def _whose(owed: Owed) -> str:
+    return f"{owed.plane}|{owed.permit.principal.key}"
 
 
 class Indebted:

@@ -12,6 +12,8 @@ from gateway.domain.planes import Reports
 from gateway.domain.shares import Shares, octets_of_call
 from gateway.errors import AuditUnavailable
 from gateway.pipeline.debts import Debts
+from gateway.pipeline.plane_records import Asking
+from gateway.wire.authzen import Entity
 from gateway.wire.jsonrpc import read_message
 from gateway.wire.jsontext import WireLimits
 from tests.pipeline.house import House, text
@@ -21,16 +23,22 @@ from tests.pipeline.test_questions_of_planes import (
     ask,
     codes,
     opened_house,
+    question,
     report,
 )
 
 house = pytest.fixture(opened_house)
 
 
-def with_room(house: House, room: Shares) -> Debts:
-    """Have `house` keep what is owed in `room`."""
+def with_room(house: House, room: Shares, of_each: int = 1 << 20) -> Debts:
+    """Have `house` keep what is owed in `room`, and so many bytes of each principal of a plane."""
     house.debts = Debts(
-        house.owed, runs=house.runs, audit=house.audit, clock=house.clock, room=room
+        house.owed,
+        runs=house.runs,
+        audit=house.audit,
+        clock=house.clock,
+        room=room,
+        of_each=of_each,
     )
     house.pipeline = house._wired()
     return house.debts
@@ -76,9 +84,35 @@ async def test_a_plane_that_fills_its_share_leaves_room_for_others(house: House)
     await allowed(house, plane=replace(EDGE, name="other"))
 
 
+async def test_who_fills_their_share_leaves_room_for_others_of_the_plane(house: House) -> None:
+    debts = with_room(house, Shares(octets=1 << 20, share=1 << 20), of_each=30_000)
+    first = await allowed(house)
+    assert "rate_limited" in codes(await ask(house))
+    asking = Asking(plane=EDGE, source_ip="192.0.2.1", request_id="q")
+    bobs = replace(question(), subject=Entity(type="identity", id="bob", properties={}))
+    assert (await house.decisions.answer(asking, bobs)).decision
+    assert debts.held["edge"][0] == 2
+    assert (await report(house, first, text("fine"))).decision
+    await allowed(house)
+
+
+async def test_a_principal_that_was_refused_has_taken_no_room_of_the_plane(house: House) -> None:
+    debts = with_room(house, Shares(octets=1 << 20, share=1 << 20), of_each=0)
+    assert "rate_limited" in codes(await ask(house))
+    assert debts.held == {}
+    assert house.owed.kept == {}
+
+
 async def test_two_at_once_do_not_share_the_last_of_the_room(house: House) -> None:
     debts = with_room(house, Shares(octets=80_000, share=30_000))
-    answers = await asyncio.gather(ask(house), ask(house))
+    both = asyncio.Barrier(2)
+
+    async def meet() -> None:
+        await both.wait()
+
+    house.catalogs.first = meet  # each has been told by then that there is room
+    async with asyncio.timeout(60):
+        answers = await asyncio.gather(ask(house), ask(house))
     assert sorted(answer.decision for answer in answers) == [False, True]
     assert len(house.owed.kept) == 1
     assert debts.held["edge"][0] == 1
