@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, Final
 
 from gateway.domain.calls import Form, Message
-from gateway.domain.nodes import weight
+from gateway.domain.nodes import amount, weight
 from gateway.domain.planes import Plane, PlaneKind
 from gateway.domain.tools import Profile
 from gateway.errors import Fault, GatewayError, ProtocolError, RateLimited
 from gateway.pipeline.plane_answers import cannot
-from gateway.pipeline.plane_records import Asking
+from gateway.pipeline.plane_records import Asking, asked_by
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Shown, Turned
 from gateway.planes.doorman import Context, Doorman, address_of, only
@@ -23,7 +23,7 @@ from gateway.planes.in_force import InForce, Lease, beside, in_time, never_given
 from gateway.planes.structs import dict_of
 from gateway.planes.stubs import ext_mcp_pb2 as pb
 from gateway.planes.waiting import Asked, Waiting
-from gateway.turns import in_turn
+from gateway.turns import QUICK_NODES, finished, in_turn
 from gateway.wire import jsontext
 from gateway.wire.eras import is_stateless
 from gateway.wire.jsonrpc import INVALID_PARAMS, read_message
@@ -95,7 +95,7 @@ class ExtMcp:
             self._waiting.require_room(plane)
             params = request.mcp_request if request.HasField("mcp_request") else b"{}"
             message, revision, profile = await in_turn(
-                f"plane:{plane.name}",
+                asked_by(plane),
                 weight(params),
                 _read,
                 request.method,
@@ -136,7 +136,9 @@ class ExtMcp:
         result = pb.McpRequestResult()
         if request.HasField("mcp_request"):
             # What was decided on is what is sent.
-            result.mutated = jsontext.write(pending.permit.call.message.params).encode()
+            params = pending.permit.call.message.params
+            nodes = amount(params, QUICK_NODES)
+            result.mutated = await finished(asked_by(plane), nodes, _params_of, params)
         else:
             getattr(result, "pass").SetInParent()
         result.metadata.update({DECISION: token})
@@ -164,19 +166,19 @@ class ExtMcp:
                 error, source_ip=source_ip, request_id="", plane=plane
             )
         try:
-            result = await in_turn(
-                f"plane:{plane.name}",
+            body = await in_turn(
+                asked_by(plane),
                 weight(response.mcp_response),
-                jsontext.read_lenient,
+                _as_answered,
                 response.mcp_response,
-                force.limits.json_depth,
+                force.limits,
             )
         except (ValueError, RateLimited):
             return await force.traffic.fail(plane, pending, "it is no JSON")
-        whole = {"jsonrpc": "2.0", "id": _RPC_ID, "result": result}
-        body = jsontext.write(whole).encode()
         given = await force.traffic.give(plane, pending, body)
-        return given if isinstance(given, Turned) else _result_in(given, force.limits)
+        if isinstance(given, Turned):
+            return given
+        return await finished(asked_by(plane), weight(given), _result_in, given, force.limits)
 
 
 def _taken_back(
@@ -210,6 +212,21 @@ def _read(
     if message.form is Form.REQUEST:
         judge(message, profile)
     return message, revision, profile
+
+
+def _params_of(params: Mapping[str, Any]) -> bytes:
+    return jsontext.write(params).encode()
+
+
+def _as_answered(result: bytes, limits: WireLimits) -> bytes:
+    """Return the message that its server will have sent of a `result` that a plane shows.
+
+    Raises:
+        ValueError: It is no JSON.
+
+    """
+    content = jsontext.read_lenient(result, limits.json_depth)
+    return jsontext.write({"jsonrpc": "2.0", "id": _RPC_ID, "result": content}).encode()
 
 
 def _result_in(given: bytes, limits: WireLimits) -> bytes:

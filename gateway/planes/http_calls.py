@@ -12,7 +12,7 @@ from gateway.domain.planes import Plane
 from gateway.domain.tools import Profile
 from gateway.errors import Denied, GatewayError, ProtocolError
 from gateway.pipeline.plane_answers import cannot
-from gateway.pipeline.plane_records import Asking
+from gateway.pipeline.plane_records import Asking, asked_by
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Shown, Turned
 from gateway.planes.in_force import InForce
@@ -108,9 +108,7 @@ async def decided(
 
     """
     try:
-        inbound = await in_turn(
-            f"plane:{plane.name}", weight(asked.body), _read, asked, force.limits
-        )
+        inbound = await in_turn(asked_by(plane), weight(asked.body), _read, asked, force.limits)
     except GatewayError as error:
         turned = await force.traffic.refuse(
             error, source_ip=source_ip, request_id=asked.request_id, plane=plane

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -390,6 +391,32 @@ async def test_agentgateways_call_and_result_pass_once(house: House, tmp_path: P
         assert json.loads(given.mutated) == text("found")
         again = await of_response(response(token))
         assert again.error.code == ext_mcp_pb2.AuthorizationError.PERMISSION_DENIED
+
+
+async def test_a_large_call_and_its_result_are_spelled_beside_the_loop(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: dict[str, set[int]] = {}
+    for name in ("_params_of", "_as_answered", "_result_in"):
+        work = getattr(ext_mcp, name)
+
+        def noted(*args: Any, name: str = name, work: Callable[..., Any] = work) -> Any:
+            threads.setdefault(name, set()).add(threading.get_ident())
+            return work(*args)
+
+        monkeypatch.setattr(ext_mcp, name, noted)
+    large = {**text("found"), "_meta": {"many": [{"a": 1}] * 3_000}}
+    asks = {
+        "name": "search",
+        "arguments": {"q": "x", "many": [{"a": 1}] * 3_000},
+        "_meta": META,
+    }
+    async with agent(house, tmp_path) as (of_request, of_response):
+        allowed = await of_request(request(params=asks))
+        given = await of_response(response(allowed.metadata["decision"], large))
+        assert json.loads(given.mutated)["content"] == large["content"]
+    assert threads.keys() == {"_params_of", "_as_answered", "_result_in"}
+    assert not any(threading.get_ident() in them for them in threads.values())
 
 
 @pytest.mark.parametrize(
