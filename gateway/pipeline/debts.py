@@ -233,11 +233,10 @@ class Debts:
         self._claimed.add(owed.debt.decision)  # it is too late for a report from here on
         try:
             await self._never_reported(owed, why)
-            await self._store.settle(decision)
         except BaseException:
             self.unclaim(owed)
             raise
-        self._end(owed)
+        await self.pay(owed)
 
     async def _never_reported(self, owed: Owed, why: str) -> None:
         run = await self._raise(owed.debt)
