@@ -9,6 +9,7 @@ import grpc
 import pytest
 
 from gateway.domain.audit import RecordKind
+from gateway.domain.labels import STRICTEST_DEFAULT
 from gateway.domain.quotas import Count, Per, Quota
 from gateway.errors import PolicyUnavailable
 from gateway.pipeline.quotas import Quotas
@@ -17,6 +18,7 @@ from gateway.planes.stubs import envoy_pb2, ext_mcp_pb2
 from tests.pipeline.house import ALICE, UNHINTED, House
 from tests.planes.asking import (
     PLANE,
+    SILENT,
     Envoy,
     answered,
     call,
@@ -26,7 +28,17 @@ from tests.planes.asking import (
     opened_house,
     refusal,
 )
-from tests.planes.test_grpc_listener import AGENT, AUTH, agent, asked, closed, method, request
+from tests.planes.test_grpc_listener import (
+    AGENT,
+    AUTH,
+    agent,
+    asked,
+    checked,
+    closed,
+    method,
+    request,
+    status_of,
+)
 
 house = pytest.fixture(opened_house)
 HASTY = replace(PLANE, deadline_s=0.01)
@@ -98,6 +110,19 @@ async def test_a_late_yes_to_agentgateway_was_never_sent(house: House, tmp_path:
         assert late.error.code == ext_mcp_pb2.AuthorizationError.UNKNOWN
         gate.free.set()
         await require_taken_back(house, clean)
+
+
+async def test_a_late_yes_by_ext_authz_counts_as_its_worst(house: House, tmp_path: Path) -> None:
+    """Such a plane tells nothing: whether Envoy waited after all nobody would know."""
+    gate = Gate(house)
+    async with asked(house, replace(SILENT, deadline_s=0.01), tmp_path) as channel:
+        late = method(channel, "Check")(checked(call()), metadata=AUTH)
+        assert await status_of(late) is grpc.StatusCode.UNAVAILABLE
+        gate.free.set()
+        outcome = await recorded(house, RecordKind.OUTCOME)
+    assert outcome.fields["code"] == "unreported"
+    label = (await house.runs.of(ALICE, UNHINTED)).label
+    assert label.join(STRICTEST_DEFAULT) == label
 
 
 async def test_a_late_no_is_on_record_as_that_alone(house: House) -> None:
