@@ -1,0 +1,100 @@
+"""A no of old memory is asked again, and a no stays one where nothing is new."""
+
+import pytest
+
+from gateway.domain.epoch import Epoch
+from gateway.domain.identity import Credential, Principal
+from gateway.errors import IdentityUnavailable, Unauthenticated
+from gateway.oauth.looking_again import LooksAgain
+from tests.cases import PRINCIPAL
+
+ENDPOINT = "https://gateway.example/s/mail/mcp"
+TOKEN = "a token"
+
+
+class Gate:
+    """Knows whom memory shows."""
+
+    def __init__(self, *, knows: bool = False) -> None:
+        self.knows = knows
+        self.asked: list[tuple[Credential, str]] = []
+
+    async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
+        self.asked.append((credential, endpoint))
+        if not self.knows or credential is None:
+            raise Unauthenticated("a valid access token is required")
+        return PRINCIPAL
+
+
+class Others:
+    """What other gateways have changed, and memory shows once it has followed."""
+
+    def __init__(self, gate: Gate, *, registered: bool = False, changed: bool = False) -> None:
+        self.epoch = Epoch()
+        self.followed = 0
+        self._gate, self._registered, self._changed = gate, registered, changed
+
+    async def follow(self) -> None:
+        self.followed += 1
+        self._gate.knows = self._gate.knows or self._registered
+        if self._registered or self._changed:
+            self.epoch.turn()
+
+
+def looking(gate: Gate, others: Others) -> LooksAgain:
+    return LooksAgain(gate, follow=others.follow, epoch=others.epoch)
+
+
+async def test_who_was_registered_elsewhere_a_moment_ago_is_let_in() -> None:
+    others = Others(gate := Gate(), registered=True)
+    assert await looking(gate, others).authenticate(TOKEN, ENDPOINT) == PRINCIPAL
+    assert gate.asked == [(TOKEN, ENDPOINT)] * 2
+
+
+async def test_a_no_stays_one_whatever_else_has_changed() -> None:
+    others = Others(gate := Gate(), changed=True)
+    with pytest.raises(Unauthenticated):
+        await looking(gate, others).authenticate(TOKEN, ENDPOINT)
+    assert (len(gate.asked), others.followed) == (2, 1)
+
+
+async def test_a_no_is_not_judged_again_where_nothing_is_new() -> None:
+    others = Others(gate := Gate())
+    with pytest.raises(Unauthenticated):
+        await looking(gate, others).authenticate(TOKEN, ENDPOINT)
+    assert (len(gate.asked), others.followed) == (1, 1)
+
+
+async def test_a_yes_and_no_token_at_all_cost_no_look() -> None:
+    others = Others(gate := Gate(knows=True), registered=True)
+    again = looking(gate, others)
+    assert await again.authenticate(TOKEN, ENDPOINT) == PRINCIPAL
+    with pytest.raises(Unauthenticated):
+        await again.authenticate(None, ENDPOINT)
+    assert others.followed == 0
+
+
+async def test_what_the_watch_has_seen_meanwhile_counts_as_new() -> None:
+    """Memory may follow by itself between the no and the look, which then finds nothing new."""
+    gate = Gate()
+    others = Others(gate)
+
+    class Raced(Gate):
+        async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
+            try:
+                return await gate.authenticate(credential, endpoint)
+            finally:
+                gate.knows = True
+                others.epoch.turn()
+
+    assert await looking(Raced(), others).authenticate(TOKEN, ENDPOINT) == PRINCIPAL
+
+
+async def test_nobody_is_let_in_while_what_others_changed_cannot_be_seen() -> None:
+    async def silent() -> None:
+        raise IdentityUnavailable("who you are cannot be told now")
+
+    gate = Gate()
+    with pytest.raises(IdentityUnavailable):
+        await LooksAgain(gate, follow=silent, epoch=Epoch()).authenticate(TOKEN, ENDPOINT)
+    assert len(gate.asked) == 1
