@@ -5,7 +5,6 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 
 from starlette.routing import Route
 from starlette.types import Scope
@@ -266,7 +265,7 @@ def _known(identity: Identity, gate: TokenGate) -> Authenticator:
     if identity.store.board is None:
         return gate
     stores = identity.store.identity
-    return LooksAgain(gate, follow=partial(asyncio.to_thread, stores.follow), epoch=stores.epoch)
+    return LooksAgain(gate, follow=stores.follow, epoch=stores.epoch)
 
 
 def _issuing(

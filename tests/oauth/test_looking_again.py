@@ -1,15 +1,18 @@
 """A no of old memory is asked again, and a no stays one where nothing is new."""
 
+import asyncio
+import threading
+
 import pytest
 
 from gateway.domain.epoch import Epoch
-from gateway.domain.identity import Credential, Principal
+from gateway.domain.identity import BearerToken, Credential, Principal
 from gateway.errors import IdentityUnavailable, Unauthenticated
 from gateway.oauth.looking_again import LooksAgain
-from tests.cases import PRINCIPAL
+from tests.oauth.test_external_gate import ALICE
 
 ENDPOINT = "https://gateway.example/s/mail/mcp"
-TOKEN = "a token"
+TOKEN = BearerToken(text="a token")
 
 
 class Gate:
@@ -23,7 +26,7 @@ class Gate:
         self.asked.append((credential, endpoint))
         if not self.knows or credential is None:
             raise Unauthenticated("a valid access token is required")
-        return PRINCIPAL
+        return ALICE
 
 
 class Others:
@@ -34,7 +37,7 @@ class Others:
         self.followed = 0
         self._gate, self._registered, self._changed = gate, registered, changed
 
-    async def follow(self) -> None:
+    def follow(self) -> None:
         self.followed += 1
         self._gate.knows = self._gate.knows or self._registered
         if self._registered or self._changed:
@@ -47,7 +50,7 @@ def looking(gate: Gate, others: Others) -> LooksAgain:
 
 async def test_who_was_registered_elsewhere_a_moment_ago_is_let_in() -> None:
     others = Others(gate := Gate(), registered=True)
-    assert await looking(gate, others).authenticate(TOKEN, ENDPOINT) == PRINCIPAL
+    assert await looking(gate, others).authenticate(TOKEN, ENDPOINT) == ALICE
     assert gate.asked == [(TOKEN, ENDPOINT)] * 2
 
 
@@ -68,7 +71,7 @@ async def test_a_no_is_not_judged_again_where_nothing_is_new() -> None:
 async def test_a_yes_and_no_token_at_all_cost_no_look() -> None:
     others = Others(gate := Gate(knows=True), registered=True)
     again = looking(gate, others)
-    assert await again.authenticate(TOKEN, ENDPOINT) == PRINCIPAL
+    assert await again.authenticate(TOKEN, ENDPOINT) == ALICE
     with pytest.raises(Unauthenticated):
         await again.authenticate(None, ENDPOINT)
     assert others.followed == 0
@@ -87,14 +90,56 @@ async def test_what_the_watch_has_seen_meanwhile_counts_as_new() -> None:
                 gate.knows = True
                 others.epoch.turn()
 
-    assert await looking(Raced(), others).authenticate(TOKEN, ENDPOINT) == PRINCIPAL
+    assert await looking(Raced(), others).authenticate(TOKEN, ENDPOINT) == ALICE
 
 
 async def test_nobody_is_let_in_while_what_others_changed_cannot_be_seen() -> None:
-    async def silent() -> None:
+    def silent() -> None:
         raise IdentityUnavailable("who you are cannot be told now")
 
     gate = Gate()
     with pytest.raises(IdentityUnavailable):
         await LooksAgain(gate, follow=silent, epoch=Epoch()).authenticate(TOKEN, ENDPOINT)
     assert len(gate.asked) == 1
+
+
+async def test_of_many_who_are_refused_at_once_the_database_is_asked_twice() -> None:
+    """Once by who came first, and once for all who came since: anybody can send a wrong token."""
+    others = Others(gate := Gate())
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        others.follow()
+        begun.set()
+        go_on.wait(60)
+
+    again = LooksAgain(gate, follow=slow, epoch=others.epoch)
+    first = asyncio.create_task(again.authenticate(TOKEN, ENDPOINT))
+    await asyncio.to_thread(begun.wait, 60)
+    rest = [asyncio.create_task(again.authenticate(TOKEN, ENDPOINT)) for _ in range(50)]
+    while len(gate.asked) < 51:
+        await asyncio.sleep(0)
+    go_on.set()
+    results = await asyncio.gather(first, *rest, return_exceptions=True)
+    assert {type(one) for one in results} == {Unauthenticated}
+    assert others.followed == 2
+
+
+async def test_a_look_that_has_failed_is_nobodys_answer() -> None:
+    others = Others(gate := Gate(), registered=True)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def silent_at_first() -> None:
+        if not begun.is_set():
+            begun.set()
+            go_on.wait(60)
+            raise IdentityUnavailable("who you are cannot be told now")
+        others.follow()
+
+    again = LooksAgain(gate, follow=silent_at_first, epoch=others.epoch)
+    first, second = (asyncio.create_task(again.authenticate(TOKEN, ENDPOINT)) for _ in range(2))
+    await asyncio.to_thread(begun.wait, 60)
+    go_on.set()
+    with pytest.raises(IdentityUnavailable):
+        await first
+    assert await second == ALICE
