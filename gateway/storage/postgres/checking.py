@@ -13,16 +13,18 @@ OLDEST: Final = 14_00_00
 """As `server_version_num` spells it."""
 EACH: Final = 16
 """Connections of one gateway, and some to spare."""
-_SETTINGS: Final = (
-    "server_version", "server_version_num", "server_encoding", "fsync", "full_page_writes",
-    "synchronous_commit", "synchronous_standby_names", "max_connections",
-)  # fmt: skip
-_MAY: Final = (
-    "SELECT has_schema_privilege('public', 'CREATE'), to_regclass('schema_migrations') IS NOT NULL"
+_SETTINGS: Final = """
+SELECT name, reset_val FROM pg_settings WHERE name IN (
+    'server_version', 'server_version_num', 'server_encoding', 'fsync', 'full_page_writes',
+    'synchronous_commit', 'synchronous_standby_names', 'max_connections'
 )
-_DONE: Final = (
-    "SELECT has_function_privilege(oid, 'EXECUTE') FROM pg_proc WHERE proname = 'open_lane_1'"
-)
+"""
+"""As they are for whoever connects; `connect` has set some of them otherwise for itself."""
+_MAY: Final = """
+SELECT has_schema_privilege('public', 'CREATE'),
+    (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass('schema_migrations'))
+"""
+"""The second is null where the tables are not there."""
 
 
 @value
@@ -49,7 +51,7 @@ def findings(conninfo: str) -> Iterator[Finding]:
 
 
 def _found(connection: Connection) -> Iterator[Finding]:
-    told = {name: _setting(connection, name) for name in _SETTINGS}
+    told = dict(connection.execute(_SETTINGS).fetchall())
     user, database = connection.info.user, connection.info.dbname
     yield Finding(text=f"PostgreSQL {told['server_version']}, database {database}, as {user}")
     if int(told["server_version_num"]) < OLDEST:
@@ -84,25 +86,16 @@ def _of_durability(told: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _of_rights(connection: Connection, user: str) -> Iterator[Finding]:
-    makes, made = connection.execute(_MAY).fetchall()[0]
-    if not made:
+    makes, owns = connection.execute(_MAY).fetchall()[0]
+    if owns is None:
         yield Finding(
             text="the tables are not there yet: the first gateway makes them"
             if makes
-            else f"the tables are not there yet, and {user} may not make them: run `douane check` and one "
-            "gateway as the owner of the database first",
+            else f"the tables are not there yet, and {user} may not make them: connect as the owner "
+            "of the database",
             wrong=not makes,
         )
-        return
-    rows = connection.execute(_DONE).fetchall()
-    if rows and rows[0] != (True,):
+    elif not owns:
         yield Finding(
-            text=f"{user} has no right to the tables: as their owner, run "
-            f"CALL admit_gateway_1('{user}')",
-            wrong=True,
+            text=f"the tables are not {user}'s: gateways connect as who owns them", wrong=True
         )
-
-
-def _setting(connection: Connection, name: str) -> str:
-    row = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
-    return "" if row is None else str(row[0])

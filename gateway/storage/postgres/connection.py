@@ -40,6 +40,7 @@ _OF_THE_SESSION: Final[Mapping[str, str]] = {
     "lock_timeout": "3s",
     "statement_timeout": "10s",
 }
+_URIS: Final = ("postgresql", "postgres")
 _AS_ALWAYS: Final[Mapping[str, str]] = {}
 
 
@@ -69,9 +70,14 @@ def addressed(conninfo: str) -> str:
     What a standby holds is behind what was confirmed, also where it is synchronous.
 
     Raises:
-        ConfigError: It is no connection string of libpq.
+        ConfigError: It is no connection string of libpq, or libpq takes a password for something else.
 
     """
+    if _is_misread(conninfo):
+        raise ConfigError(
+            "the password in the address of PostgreSQL is not spelled as in a URI: write `%40` for `@` "
+            "and `%2F` for `/`, or put it into a `passfile`"
+        )
     try:
         given = conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as error:
@@ -79,6 +85,18 @@ def addressed(conninfo: str) -> str:
         raise ConfigError("the address of PostgreSQL is no connection string of libpq") from error
     found: dict[str, Any] = {**_OF_THE_WIRE, **given, "target_session_attrs": "read-write"}
     return make_conninfo(**found)
+
+
+def _is_misread(conninfo: str) -> bool:
+    """Say whether libpq finds a part of the password in the host, port or database, which it tells."""
+    scheme, _, rest = conninfo.partition("://")
+    if scheme not in _URIS:
+        return False
+    # For libpq credentials end with the first `@`, if no `/` comes before.
+    credentials, found, place = rest.partition("@")
+    if not found or "/" in credentials:
+        place = rest
+    return "@" in place.partition("?")[0]
 
 
 def connect(

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from gateway.domain.approvals import ApprovalId
 from gateway.errors import ConfigError, IdentityUnavailable, RateLimited
@@ -307,10 +308,37 @@ def test_a_server_that_is_not_there_is_told_at_the_start(tmp_path):
         open_identity(f"postgresql:///douane?host={tmp_path}", clock=Hand())
 
 
-def test_an_address_that_is_none_is_not_repeated():
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://emma:canary@[/douane",
+        "postgresql://emma:its@canary@db/douane",
+        "postgres://emma:canary/1@db/douane",
+        "postgresql://emma:7/canary@db/douane?sslmode=require",
+        "postgresql://emma:a?b@canary@db/douane",
+        "postgresql://emma:canary?a/b@db/douane",
+        "host=db password=its canary",
+    ],
+)
+def test_an_address_that_is_none_is_not_repeated(address):
+    """Nor is one that libpq reads in another way than whoever wrote it, and tells of what it read."""
     with pytest.raises(ConfigError) as raised:
-        addressed("postgresql://emma:canary@[/douane")
+        addressed(address)
     assert "canary" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "password"),
+    [
+        ("postgresql://emma:a%40b%2Fc@db:5432/douane", "a@b/c"),
+        ("postgresql://emma:a?b@db/douane", "a?b"),
+        ("postgresql://emma@/douane?passfile=/etc/a@b", None),
+        ("host=db user=emma password=a@b/c", "a@b/c"),
+        ("password='a://b@c@d/e' host=db", "a://b@c@d/e"),
+    ],
+)
+def test_a_password_may_hold_anything_where_it_is_spelled_well(address, password):
+    assert conninfo_to_dict(addressed(address)).get("password") == password
 
 
 def test_what_cannot_be_understood_is_refused_at_the_start(address, aside):
