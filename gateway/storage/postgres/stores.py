@@ -16,7 +16,7 @@ from gateway.audit.checkpoint import VerifierKey
 from gateway.domain.epoch import Epoch
 from gateway.domain.premises import Premise
 from gateway.domain.quotas import Charge
-from gateway.errors import ConfigError, GatewayError
+from gateway.errors import ConfigError, GatewayError, IdentityUnavailable
 from gateway.ports import Clock
 from gateway.ports.secrets import Sealer
 from gateway.storage.baselines import DurableBaselines
@@ -206,11 +206,17 @@ class PostgresStores(Encoding):
         await covered(self._base.session, within_s=_SIGNED_S)
 
     async def problem(self) -> str:
-        """Return why nothing can be recorded now; empty if the database was asked and answers."""
+        """Return why nothing can be recorded now; empty if the database was asked and answers.
+
+        People and clients are followed on the way: on memory of them that is old, calls are refused.
+        """
         try:
             await asyncio.to_thread(self._base.session.use, lambda one: one.execute(b"SELECT 1"))
+            await asyncio.to_thread(self.identity.follow)
         except psycopg.Error as error:
             return f"PostgreSQL does not answer: {error}".strip()
+        except IdentityUnavailable as error:
+            return f"people and clients cannot be read: {error.detail}".strip()
         if self._base.state.behind_s > _LONGEST_BEHIND_S:
             return "what other gateways change is not known here"
         return self._base.lanes.problem
