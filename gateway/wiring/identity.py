@@ -143,12 +143,13 @@ class Identity:
             try:
                 await asyncio.to_thread(self.store.identity.follow)
                 # A call that was decided again may have had its memory follow before.
-                before, seen = seen, self.store.identity.epoch.now
-                if changed := seen != before:
+                epoch = self.store.identity.epoch.now
+                if changed := epoch != seen:
                     await asyncio.to_thread(self.vault.follow)
                 if changed or now() - ticked >= _TICK_S:
                     ticked = now()
                     self._use(await asyncio.to_thread(self._custodian.tick, now=ticked))
+                seen = epoch  # what could not be followed is tried again
             except GatewayError as error:
                 # What is in memory stays in use; whatever needs the database says no by itself.
                 logger.warning("the identity database cannot be read: %s", error.detail)

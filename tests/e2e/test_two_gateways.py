@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from gateway.storage.kek import new_key
+from gateway.storage.postgres.checking import EACH
 from tests.e2e.own import GENEROUS, until
 from tests.e2e.posting import Poster
 from tests.e2e.scripted import Raw, raw_in_a_thread
@@ -37,8 +39,8 @@ HELLO = {"text": "hello"}
 class Pair:
     """Two gateways. What clients know is the first one's address; the other is behind it as well."""
 
-    def __init__(self, one: Corridor, other: Corridor, raw: Raw) -> None:
-        self.one, self.other, self.raw = one, other, raw
+    def __init__(self, one: Corridor, other: Corridor, raw: Raw, *, address: str) -> None:
+        self.one, self.other, self.raw, self.address = one, other, raw, address
 
     def posters(self, name: str) -> tuple[Poster, Poster]:
         """Return one client of the test's own, at either."""
@@ -79,14 +81,14 @@ def pair(
     policies = folder / "policies"
     policies.mkdir()
     (policies / "rules.rego").write_text(RULES)
-    shared = {"url": f"{folder}/url", "kek": f"{folder}/kek"}
-    for place, text in ((shared["url"], postgres.fresh()), (shared["kek"], new_key())):
+    shared, address = {"url": f"{folder}/url", "kek": f"{folder}/kek"}, postgres.fresh()
+    for place, text in ((shared["url"], address), (shared["kek"], new_key())):
         Path(place).touch(mode=0o600)
         Path(place).write_text(text)
     with member(folder / "one", module_raw, policies, shared) as one:
         one.running.approve_all("raw")
         with member(folder / "other", module_raw, policies, shared, public_url=one.url) as other:
-            yield Pair(one, other, module_raw)
+            yield Pair(one, other, module_raw, address=address)
 
 
 @pytest.fixture(autouse=True)
@@ -143,6 +145,16 @@ def test_there_is_one_record_of_both(pair: Pair) -> None:
     for corridor in (pair.one, pair.other):
         done = corridor.running.douane("audit", "verify", "--json")
         assert (done.returncode, json.loads(done.stdout)["finding"]) == (0, "ok"), done.stderr
+
+
+def test_each_gateway_holds_no_more_connections_than_is_said(pair: Pair) -> None:
+    asked = (
+        "SELECT application_name, count(*)::int FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid() GROUP BY 1"
+    )
+    with psycopg.connect(pair.address) as aside:
+        held = dict(aside.execute(asked).fetchall())
+    assert 0 < sum(held.values()) <= 2 * EACH, held
 
 
 def records_of(pair: Pair, client: str, number: int) -> list[dict[str, Any]] | None:

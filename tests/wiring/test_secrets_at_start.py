@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Config, load
-from gateway.errors import ConfigError
+from gateway.errors import ConfigError, IdentityUnavailable
 from gateway.oauth.keys import KeyRing
 from gateway.storage.identity.store import IdentityStores
 from gateway.storage.kek import KekFile, new_key
@@ -147,6 +147,27 @@ async def test_what_another_process_seals_with_is_used_here(tmp_path: Path) -> N
             vault.add_data_key()
         async with asyncio.timeout(60):
             while identity.vault.seal(b"a token", ROW).split(".")[1] == before:
+                await asyncio.sleep(0.01)
+        watching.cancel()
+
+
+async def test_what_could_not_be_followed_at_once_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(config(tmp_path)) as identity:
+        tries: list[None] = []
+
+        def follow() -> None:
+            tries.append(None)
+            if len(tries) == 1:
+                raise IdentityUnavailable("not now")
+
+        monkeypatch.setattr(identity.vault, "follow", follow)
+        watching = asyncio.create_task(identity.watch())
+        await asyncio.sleep(0)
+        identity.store.identity.epoch.turn()
+        async with asyncio.timeout(60):
+            while len(tries) < 2:
                 await asyncio.sleep(0.01)
         watching.cancel()
 

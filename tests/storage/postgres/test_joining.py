@@ -81,8 +81,8 @@ async def test_who_cannot_open_what_is_sealed_leaves_nothing_behind(
     folder = tmp_path / "var"
     with pytest.raises(ConfigError, match="another key"):
         await PostgresStores.open(setting(database, folder), unlock=locked, clock=lambda: NOW)
-    await soon(lambda: connections(postgres, database) == 0)
     DirectoryLock(folder).release()
+    await soon(lambda: connections(postgres, database) == 0)
     async with joined(database, folder) as stores:
         assert await stores.problem() == ""
     await soon(lambda: connections(postgres, database) == 0)
