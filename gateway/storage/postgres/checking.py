@@ -11,8 +11,8 @@ from gateway.storage.postgres.connection import Connection, connect
 
 OLDEST: Final = 14_00_00
 """As `server_version_num` spells it."""
-EACH: Final = 16
-"""Connections of one gateway, and some to spare."""
+EACH: Final = 20
+"""Connections of one gateway that is asked for everything, and some that come and go."""
 _SETTINGS: Final = """
 SELECT name, reset_val FROM pg_settings WHERE name IN (
     'server_version', 'server_version_num', 'server_encoding', 'fsync', 'full_page_writes',
@@ -64,7 +64,8 @@ def _found(connection: Connection) -> Iterator[Finding]:
     yield from _of_durability(told)
     if int(told["max_connections"]) < 2 * EACH:
         yield Finding(
-            text=f"max_connections is {told['max_connections']}: each gateway holds up to {EACH}"
+            text=f"max_connections is {told['max_connections']}: each gateway holds up to {EACH}, "
+            "and one more for each export, webhook and witness"
         )
     yield from _of_rights(connection, user)
 

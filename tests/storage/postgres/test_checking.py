@@ -52,7 +52,7 @@ def test_a_server_that_confirms_what_a_crash_takes_is_wrong(hasty: Postgres) -> 
         "fsync is off",
         "full_page_writes is off",
     ]
-    assert told(found, "max_connections").startswith("max_connections is 30: ")
+    assert told(found, "max_connections").startswith("max_connections is 30: each")
 
 
 def test_what_the_server_does_by_itself_is_told_as_it_is(careful: Postgres) -> None:
