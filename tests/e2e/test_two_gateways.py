@@ -153,7 +153,7 @@ def test_each_gateway_holds_no_more_connections_than_is_said(pair: Pair) -> None
         "WHERE datname = current_database() AND pid <> pg_backend_pid() GROUP BY 1"
     )
     with psycopg.connect(pair.address) as aside:
-        held = dict(aside.execute(asked).fetchall())
+        held: dict[str, int] = dict(aside.execute(asked).fetchall())
     assert 0 < sum(held.values()) <= 2 * EACH, held
 
 
