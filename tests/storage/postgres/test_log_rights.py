@@ -214,16 +214,16 @@ async def test_whoever_reads_and_keeps_the_log_has_what_that_takes(
                 connection.execute(statement.encode())
 
 
-_OF_THE_SESSION = (
-    "CREATE FUNCTION pg_temp.with_more_rights() RETURNS trigger LANGUAGE plpgsql AS"
-    " $$ BEGIN UPDATE public.in_force SET policy = 'mine'; RETURN NEW; END $$",
-    "CREATE TEMPORARY TABLE taken (leaf_index bigint PRIMARY KEY, time_us bigint, kind text,"
-    " principal text, client text, server text, target text, effect text, verdict text, code text,"
-    " decision_id text, task text, doc jsonb)",
-    "GRANT ALL ON pg_temp.taken TO PUBLIC",
-    "CREATE TRIGGER first BEFORE INSERT ON pg_temp.taken FOR EACH ROW"
-    " EXECUTE FUNCTION pg_temp.with_more_rights()",
-)
+_OF_THE_SESSION = b"""
+CREATE FUNCTION pg_temp.with_more_rights() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN UPDATE public.in_force SET policy = 'mine'; RETURN NEW; END $$;
+CREATE TEMPORARY TABLE taken (leaf_index bigint PRIMARY KEY, time_us bigint, kind text, principal text,
+    client text, server text, target text, effect text, verdict text, code text, decision_id text,
+    task text, doc jsonb);
+GRANT ALL ON pg_temp.taken TO PUBLIC;
+CREATE TRIGGER first BEFORE INSERT ON pg_temp.taken FOR EACH ROW
+    EXECUTE FUNCTION pg_temp.with_more_rights();
+"""
 
 
 async def test_the_index_is_not_made_in_tables_of_whoever_asks_for_it(
@@ -237,8 +237,7 @@ async def test_the_index_is_not_made_in_tables_of_whoever_asks_for_it(
         role(owner, "admit_gateway_1", "admit_reader_1") as gate,
         closing(connect(named(address, gate), application="test")) as connection,
     ):
-        for statement in _OF_THE_SESSION:
-            connection.execute(statement.encode())
+        connection.execute(_OF_THE_SESSION)
         with pytest.raises(InsufficientPrivilege):
             connection.execute("SELECT * FROM words.take_up_1(9)")
     assert owner.execute("SELECT policy <> 'mine' FROM in_force").fetchall() == [(True,)]
