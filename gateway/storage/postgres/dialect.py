@@ -46,6 +46,10 @@ class PostgresDialect:
 
     def ordered(self, field: str, operator: str, operand: Operand) -> Part:
         sql = _read(field)
+        if field in _TEXTS and len(str(operand)) >= LONGEST_INDEXED:
+            # What is shorter stands before or after what was cut as it does before or after all of it.
+            cut = f"length({field}) >= {LONGEST_INDEXED}"
+            sql = f"(CASE WHEN {cut} THEN coalesce({_in_body(field)}, {field}) ELSE {field} END)"
         collated = f'{sql} COLLATE "C"' if isinstance(operand, str) else sql
         return f"({sql} IS NOT NULL AND {collated} {operator} ?)", (_given(operand),)
 
