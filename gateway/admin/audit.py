@@ -153,7 +153,7 @@ class AuditDesk:
         self._statement(asked)  # what cannot be read is refused, and is no read
         what = told(asked, lambda text: self._hashes_of(text)[0])
         own = await self._journal.read(person, "audit.query", what)
-        return await self._query(replace(asked, before_leaf=own))
+        return await self._query(replace(asked, before_leaf=own.leaf_index))
 
     async def of_run(self, run: str, most: int) -> Rows:
         """Return the newest `most` records of a run, oldest first; whoever asks says who may."""
@@ -228,12 +228,12 @@ class AuditDesk:
         """
         _need_auditor(person)
         own = await self._journal.read(person, "audit.tail", f"{lines} lines, follow = {follow}")
-        last = own - 1 - max(lines, 0)
+        last = own.leaf_index - 1 - max(lines, 0)
         while True:
             page = await self._after(last)
             for record in page:
                 last = record["leaf_index"]
-                if last != own:
+                if record["id"] != own.id:
                     yield record
             if len(page) == _PAGE:
                 continue
@@ -244,7 +244,8 @@ class AuditDesk:
     async def export(self, person: Person) -> AsyncGenerator[Row, None]:
         """Yield every record that is there when it begins, oldest first."""
         _need_auditor(person)
-        end = await self._journal.read(person, "audit.export", "every record") - 1
+        own = await self._journal.read(person, "audit.export", "every record")
+        end = own.leaf_index - 1
         last = -1
         while last < end:
             for record in await self._after(last):

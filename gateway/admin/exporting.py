@@ -179,7 +179,7 @@ class ExportDesk:
         selection = {name: text for name, text in asked.items() if text is not None}
         statement = self._statement(Filter(since=since, until=until, where=where))
         told = ", ".join(selection) or "every record"
-        end = await self._journal.read(person, "audit.records", told)
+        end = (await self._journal.read(person, "audit.records", told)).leaf_index
         if header:
             log = {"log_id": self._key.name, "key": str(self._key)}
             yield {**log, "size": end, "selection": selection}

@@ -1,6 +1,7 @@
 """Every change that a person makes is in the audit log before it happens."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from gateway.admin.person import Person
@@ -81,10 +82,10 @@ class Journal:
         }
         await self._append(change.kind, fields)
 
-    async def read(self, person: Person, method: str, what: str) -> int:
-        """Record that somebody is about to read the log; return the record's leaf index.
+    async def read(self, person: Person, method: str, what: str) -> LogEntry:
+        """Record that somebody is about to read the log; return the record, and where it stands.
 
-        What was durable before it stands before it.
+        What was durable before it stands before it. In a log that is late it may come to stand later.
 
         `what` says what they look for, and holds no value of a call but its hash.
 
@@ -92,7 +93,8 @@ class Journal:
             AuditUnavailable: It could not be recorded, so nothing is to be read.
 
         """
-        return await self._place(await self._told(person, method, "read", what))
+        entry = await self._told(person, method, "read", what)
+        return replace(entry, leaf_index=await self._place(entry))
 
     async def found(self, person: Person, method: str, code: str, what: str) -> None:
         """Record what somebody has found by a use case that changes nothing.

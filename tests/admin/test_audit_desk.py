@@ -225,7 +225,30 @@ async def test_whoever_reads_waits_for_where_that_stands() -> None:
         return {"i": 7}[entry.id]
 
     journal = Journal(MemoryAuditLog(), clock=lambda: NOW, new_id=lambda: "i", place=place)
-    assert await journal.read(AUDITOR, "audit.query", "all") == 7
+    assert await journal.read(AUDITOR, "audit.query", "all") == LogEntry(id="i", leaf_index=7)
+
+
+class Late:
+    """A reader of a log in which another's record has the place that ours was to have."""
+
+    def after(self, leaf_index: int, limit: int) -> list[dict[str, Any]]:
+        rows = [{"leaf_index": 0, "id": "another"}, {"leaf_index": 1, "id": "own"}]
+        return [row for row in rows if row["leaf_index"] > leaf_index]  # type: ignore[operator]
+
+
+async def test_a_tail_leaves_out_its_own_record_wherever_that_comes_to_stand() -> None:
+    async def place(_: LogEntry) -> int:
+        return 0
+
+    reader: Any = Late()
+    desk = AuditDesk(
+        reader,
+        Archive(_never, _never),  # type: ignore[arg-type]
+        Journal(MemoryAuditLog(), clock=lambda: NOW, new_id=lambda: "own", place=place),
+        hashes_of=list,
+        clock=lambda: NOW,
+    )
+    assert ids([record async for record in desk.tail(AUDITOR)]) == ["another"]
 
 
 async def test_whoever_computes_the_log_again_takes_no_more_than_one_thread() -> None:
