@@ -123,6 +123,7 @@ class LogRetention(ABC):
             OSError: A file could not be written.
             ConfigError: The log is damaged, so nothing of it is archived; or another file is
                 where the next one belongs.
+            NotRemovable: Another gateway archives records.
             AuditUnavailable: The log cannot be read, or what was done not be recorded.
 
         """
@@ -134,7 +135,11 @@ class LogRetention(ABC):
             segment = await _read(partial(self._written, before_us))
             if segment is None:
                 return made
-            await self._jobs.run(partial(_note_archive, segment=segment))
+            try:
+                await self._jobs.run(partial(_note_archive, segment=segment))
+            except sqlite3.IntegrityError as error:
+                told = f"the records from {segment.first} on are archived already"
+                raise NotRemovable(told) from error
             told = f"records {segment.first} to {segment.stop - 1} are in {segment.path}"
             await self._record("log_archived", told, segment.members)
             made.append(segment)

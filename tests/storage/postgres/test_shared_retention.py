@@ -225,6 +225,22 @@ async def test_while_another_replica_removes_nothing_is_archived_or_removed(
     assert await kept.retention.archive(BEFORE)
 
 
+async def test_what_another_replica_has_archived_meanwhile_is_archived_once(
+    kept: Keeper, owner: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock that keeps others away goes with its connection, and is not looked at in between."""
+    run = kept.log.jobs.run
+
+    async def later(job: Any) -> Any:
+        owner.execute("INSERT INTO archives VALUES (0, 512, 'there', '', 0)")
+        return await run(job)
+
+    monkeypatch.setattr(kept.log.jobs, "run", later)
+    with pytest.raises(NotRemovable, match="records from 0 on are archived already"):
+        await kept.retention.archive(BEFORE)
+    assert owner.execute("SELECT path FROM archives").fetchall() == [("there",)]
+
+
 def test_partitions_go_as_a_whole(address: str, owner: Connection) -> None:
     with owner.transaction():
         owner.execute("SET LOCAL session_replication_role = replica")
