@@ -13,7 +13,8 @@ from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.index import INDEX, unavailable
 from gateway.storage.index_tables import BUCKET_CHARACTERS, LEAF_DIGITS, MARK_CHARACTERS
-from gateway.storage.ready_answers import ReadyAnswers, Rows, record_of
+from gateway.storage.reader import record_of
+from gateway.storage.ready_answers import ReadyAnswers, Rows
 from gateway.storage.windows import searched
 
 LONGEST_READ_S = 5.0

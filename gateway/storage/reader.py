@@ -80,14 +80,14 @@ class LogReader:
         if row is None and _LEAF.fullmatch(record_id):
             found = (int(record_id),)
             row = self._connection.execute(f"{_ROW} WHERE leaf_index = ?", found).fetchone()
-        return None if row is None else _record(*row)
+        return None if row is None else record_of(*row)
 
     def after(self, leaf_index: int, limit: int = _PAGE) -> list[dict[str, Any]]:
         """Return the records after that of `leaf_index`, oldest first; -1 is before all."""
         rows = self._connection.execute(
             f"{_ROW} WHERE leaf_index > ? ORDER BY leaf_index LIMIT ?", (leaf_index, limit)
         )
-        return [_record(*row) for row in rows.fetchall()]
+        return [record_of(*row) for row in rows.fetchall()]
 
     def stored_after(self, leaf_index: int, limit: int) -> list[StoredRecord]:
         """Return the same as they lie in the log, with their exact bytes."""
@@ -175,7 +175,7 @@ class CountingReader(LogReader):
     def query(self, statement: Statement) -> list[dict[str, Any]]:
         """Return the records that a compiled filter selects, newest first, as the contract's."""
         rows = self._connection.execute(statement.sql, statement.parameters)
-        return [_record(*row) for row in rows.fetchall()]
+        return [record_of(*row) for row in rows.fetchall()]
 
     def calls(self, first: int, end: int) -> dict[tuple[str, str], int]:
         """Count the calls of tools that were let through, by server and tool.
@@ -210,7 +210,7 @@ class CountingReader(LogReader):
         rows = self._connection.execute(
             f"{_ROW} WHERE {self._open()} ORDER BY leaf_index DESC LIMIT ?", (limit,)
         )
-        return [_record(*row) for row in rows.fetchall()]
+        return [record_of(*row) for row in rows.fetchall()]
 
     def _open(self) -> str:
         """Return the condition of intents without an outcome."""
@@ -246,7 +246,8 @@ _OUTCOME_UNKNOWN = (
 )
 
 
-def _record(leaf_index: int, leaf: bytes, body: bytes) -> dict[str, Any]:
+def record_of(leaf_index: int, leaf: bytes, body: bytes) -> dict[str, Any]:
+    """Return a row of the log as the contract's record."""
     record: dict[str, Any] = orjson.loads(body)
     record["leaf_index"] = leaf_index
     record["leaf_hash"] = leaf.hex()

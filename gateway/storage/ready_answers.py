@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
-import orjson
-
 from gateway.audit.query import Statement
 from gateway.storage.connection import Readable
 from gateway.storage.index_tables import DAY_US, HOUR_US
+from gateway.storage.reader import record_of
 
 _REFUSALS = ("deny", "ask", "error")
 
@@ -144,13 +143,6 @@ def _spans(since_us: int) -> tuple[int, int, int]:
     hour = since_us // HOUR_US
     day = -(-hour // (DAY_US // HOUR_US))  # the first that is whole
     return hour, day * (DAY_US // HOUR_US), day
-
-
-def record_of(leaf_index: int, leaf: bytes, body: bytes) -> Row:
-    record: Row = orjson.loads(body)
-    record["leaf_index"] = leaf_index
-    record["leaf_hash"] = leaf.hex()
-    return record
 
 
 _ID = "(SELECT id FROM words.names WHERE name = ?)"

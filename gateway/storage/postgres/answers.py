@@ -18,7 +18,8 @@ from gateway.storage.postgres.connection import Connection, Session
 from gateway.storage.postgres.dialect import POSTGRES
 from gateway.storage.postgres.reading import SharedReading
 from gateway.storage.postgres.terms import filed
-from gateway.storage.ready_answers import ReadyAnswers, Rows, record_of
+from gateway.storage.reader import record_of
+from gateway.storage.ready_answers import ReadyAnswers, Rows
 
 _FEWEST: Final = 1000
 _MOST: Final = 16_384
