@@ -152,8 +152,8 @@ class AuditDesk:
             asked = asked if last is None else replace(asked, after=cursor_of(last, asked.order))
         self._statement(asked)  # what cannot be read is refused, and is no read
         what = told(asked, lambda text: self._hashes_of(text)[0])
-        own = await self._journal.read(person, "audit.query", what)
-        return await self._query(replace(asked, before_leaf=own.leaf_index))
+        own = (await self._journal.read(person, "audit.query", what)).leaf_index
+        return await self._query(replace(asked, before_leaf=own))
 
     async def of_run(self, run: str, most: int) -> Rows:
         """Return the newest `most` records of a run, oldest first; whoever asks says who may."""
@@ -244,8 +244,7 @@ class AuditDesk:
     async def export(self, person: Person) -> AsyncGenerator[Row, None]:
         """Yield every record that is there when it begins, oldest first."""
         _need_auditor(person)
-        own = await self._journal.read(person, "audit.export", "every record")
-        end = own.leaf_index - 1
+        end = (await self._journal.read(person, "audit.export", "every record")).leaf_index - 1
         last = -1
         while last < end:
             for record in await self._after(last):
