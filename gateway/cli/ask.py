@@ -226,9 +226,9 @@ def _tell(
 def _say_rest(answer: Mapping[str, Any]) -> None:
     """Say on standard error what the rows leave out, if they do."""
     if not answer["complete"]:
-        click.echo(
-            f"the index is being made: this answer goes up to record {answer['through']}", err=True
-        )
+        late = answer.get("lag_s")
+        why = "the index is being made" if late is None else f"the log is {late} s late"
+        click.echo(f"{why}: this answer goes up to record {answer['through']}", err=True)
     if answer["next"] is not None:
         click.echo(f"there may be more: --after {answer['next']}", err=True)
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.cli.ask import _say_rest
 from gateway.cli.output import cut, fitting, print_fields, print_rows, screen_columns
 from gateway.cli.units import span
 
@@ -117,3 +118,14 @@ def test_a_long_structure_is_told_member_by_member(capsys: pytest.CaptureFixture
 )
 def test_spans_are_told_in_their_largest_unit(seconds: float, told: str) -> None:
     assert span(seconds) == told
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [({}, "the index is being made"), ({"lag_s": 2.0}, "the log is 2.0 s late")],
+)
+def test_an_answer_that_is_not_complete_says_why(
+    capsys: pytest.CaptureFixture[str], more: dict[str, float], why: str
+) -> None:
+    _say_rest({"complete": False, "through": 7, "next": None, **more})
+    assert capsys.readouterr().err == f"{why}: this answer goes up to record 7\n"
