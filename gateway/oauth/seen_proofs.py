@@ -2,6 +2,9 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from threading import Lock
 from typing import Final
 
@@ -68,12 +71,29 @@ class SeenProofs:
 
         """
         if self._is_first(proof, owner, now) and self._elsewhere is not None:
-            self._elsewhere.use(proof, now=now)
+            with self._good_once_known(proof):
+                self._elsewhere.use(proof, now=now)
 
     async def use_soon(self, proof: Proof, *, owner: str, now: float) -> None:
         """Note its use as `use` does, for whoever must not wait."""
         if self._is_first(proof, owner, now) and self._elsewhere is not None:
-            await asyncio.to_thread(self._elsewhere.use, proof, now=now)
+            with self._good_once_known(proof):
+                await asyncio.to_thread(self._elsewhere.use, proof, now=now)
+
+    @contextmanager
+    def _good_once_known(self, proof: Proof) -> Iterator[None]:
+        """Have `proof` be good for nobody, its own request neither, if this does not end well.
+
+        A no is asked again, with the very same request.
+        """
+        try:
+            yield
+        except BaseException:
+            with self._lock:
+                for generation in (self._recent, self._before):
+                    if generation.by_use.get(proof.use) is proof:
+                        generation.by_use[proof.use] = replace(proof)
+            raise
 
     def _is_first(self, proof: Proof, owner: str, now: float) -> bool:
         """Note the use of `proof` here; false where the same request has done so."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.domain.identity import Proof
+from gateway.errors import IdentityUnavailable
 from gateway.oauth.seen_proofs import SeenProofs
 from tests.oauth.world import NOW
 
@@ -80,3 +81,40 @@ def test_what_was_made_before_the_process_began_is_good_for_nothing():
         uses.use(proof("a", made_at=NOW - 1), owner="me", now=NOW + 1)
     # A whole second is as exactly as it is said.
     uses.use(proof("a", made_at=NOW), owner="me", now=NOW + 1)
+
+
+class Elsewhere:
+    """Other processes, which have seen every proof."""
+
+    def __init__(self, no: Exception) -> None:
+        self._no = no
+
+    def use(self, proof: Proof, *, now: float) -> None:
+        raise self._no
+
+
+@pytest.mark.parametrize(
+    ("no", "seen_as"),
+    [
+        (ValueError("used before"), ValueError),
+        (IdentityUnavailable("nobody knows"), IdentityUnavailable),
+    ],
+)
+async def test_what_was_not_good_elsewhere_is_not_good_when_the_same_request_is_looked_at_again(
+    no: Exception, seen_as: type[Exception]
+):
+    for soon in (True, False):
+        uses = SeenProofs(since=NOW - 1000, elsewhere=Elsewhere(no))
+        shown = proof("a")
+
+        async def use(uses: SeenProofs = uses, shown: Proof = shown, *, soon: bool = soon) -> None:
+            if soon:
+                await uses.use_soon(shown, owner="me", now=NOW)
+            else:
+                uses.use(shown, owner="me", now=NOW)
+
+        with pytest.raises(seen_as):
+            await use()
+        for _ in range(2):
+            with pytest.raises(ValueError, match="used before"):
+                await use()
