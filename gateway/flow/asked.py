@@ -51,7 +51,7 @@ def asks_for(
     no_place = not use.rule.destination
     done = tuple(done_by(use.arguments, use.about))
     known = Provenance() if provenance is None else provenance
-    named = partial(name_one_of, prompt, places, known)
+    named = partial(name_one_of, prompt, places, known, use.server)
     for effect in {use.effect, told or use.effect}:
         if speaks_of(prompt, use.tool, effect, use.about, thing=no_place, done=done, named=named):
             return True

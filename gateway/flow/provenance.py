@@ -287,10 +287,11 @@ class Provenance:
             None,
         )
 
-    def titles_of(self, text: str) -> Iterator[str]:
-        """Yield what the records are called that bear the id `text`, newest result first."""
+    def titles_of(self, text: str, server: str) -> Iterator[str]:
+        """Yield what `server` calls the records that bear its id `text`, newest result first."""
         for read in self._with(text):
-            yield from read.titles.get(text, ())
+            if read.source.server == server:
+                yield from read.titles.get(text, ())
 
     def gave(self, text: str) -> bool:
         """Tell whether some server gave out `text` as a name of its own, and was not asked with it."""

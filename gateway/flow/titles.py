@@ -14,19 +14,21 @@ _MOST_TITLES: Final = 64
 _FEWEST_LETTERS: Final = 3
 
 
-def name_one_of(prompt: str, places: Iterable[Destination], provenance: Provenance) -> bool:
-    """Tell whether `prompt` names one of `places`: as it is, or by what a record is called that bears it.
+def name_one_of(
+    prompt: str, places: Iterable[Destination], provenance: Provenance, server: str
+) -> bool:
+    """Tell whether `prompt` names one of `places`: as it is, or by what `server` calls a record that bears it.
 
     The second is no proof, for whoever named the record may have chosen the name; it tells what the
     words speak of.
     """
-    return any(_names(prompt, place, provenance) for place in places)
+    return any(_names(prompt, place, provenance, server) for place in places)
 
 
-def _names(prompt: str, place: Destination, provenance: Provenance) -> bool:
+def _names(prompt: str, place: Destination, provenance: Provenance, server: str) -> bool:
     if place.proof is Proof.TASK:
         return place.origin is None
-    titles = islice(dict.fromkeys(provenance.titles_of(place.value)), _MOST_TITLES)
+    titles = islice(dict.fromkeys(provenance.titles_of(place.value, server)), _MOST_TITLES)
     return any(_speaks_of(prompt, title) for title in titles)
 
 

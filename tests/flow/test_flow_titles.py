@@ -10,12 +10,14 @@ from gateway.flow.provenance import Provenance
 from gateway.flow.titles import name_one_of
 from tests.flow.flow_builders import UNTRUSTED, remember, source, structured, texts
 
+ITS = source(UNTRUSTED).server
 
-def named(prompt: str, record: Any, one: str = "d-03", **known: Any) -> bool:
+
+def named(prompt: str, record: Any, one: str = "d-03", *, server: str = ITS, **known: Any) -> bool:
     provenance = Provenance()
     remember(provenance, source(UNTRUSTED), structured(record), **known)
     place = Destination(path="$.id", value=one, proof=Proof.NONE, integrity=Integrity.UNTRUSTED)
-    return name_one_of(prompt, [place], provenance)
+    return name_one_of(prompt, [place], provenance, server)
 
 
 HEATER = {"devices": [{"id": "d-03", "name": "Bathroom heater", "state": "open"}]}
@@ -55,7 +57,12 @@ def test_what_an_error_or_a_text_says_is_called_nothing() -> None:
     provenance = Provenance()
     remember(provenance, source(UNTRUSTED), texts('{"id": "d-03", "name": "heater"}'))
     place = Destination(path="$.id", value="d-03", proof=Proof.NONE, integrity=Integrity.UNTRUSTED)
-    assert not name_one_of("the heater", [place], provenance)
+    assert not name_one_of("the heater", [place], provenance, ITS)
+
+
+def test_what_another_server_calls_a_thing_is_no_name_of_it() -> None:
+    assert named("turn off the heater", HEATER)
+    assert not named("turn off the heater", HEATER, server="another")
 
 
 def test_what_the_words_say_themselves_is_named_and_what_a_call_said_first_is_not() -> None:
@@ -67,4 +74,4 @@ def test_what_the_words_say_themselves_is_named_and_what_a_call_said_first_is_no
             integrity=Integrity.TRUSTED,
             origin=origin,
         )
-        assert name_one_of("", [place], Provenance()) is told
+        assert name_one_of("", [place], Provenance(), ITS) is told
