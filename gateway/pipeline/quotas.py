@@ -8,7 +8,7 @@ it up there: a restart finds what went out, and at most what was under way besid
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -23,7 +23,7 @@ from gateway.errors import AuditUnavailable, Limit, RateLimited
 from gateway.pipeline.counts import Counts, Due, Taken
 from gateway.pipeline.decide import Subject, told
 from gateway.ports import Clock
-from gateway.ports.allowance import SharedCounts, Use
+from gateway.ports.allowance import SharedCounts, Use, Used
 
 logger = logging.getLogger(__name__)
 
@@ -154,8 +154,12 @@ class Quotas:
             )
             for one, begin in zip(due, begins, strict=True)
         ]
+        adding = asyncio.ensure_future(shared.add(uses))
         try:
-            found = await shared.add(uses)
+            found = await asyncio.shield(adding)
+        except asyncio.CancelledError:
+            self._go_on(self._given_back(adding, taken))  # it may be charged, whoever waits
+            raise
         except BaseException:
             taken.forget()
             raise
@@ -172,9 +176,24 @@ class Quotas:
         """Have all gateways count what was given back, or came beside; nobody waits for that."""
         if self._shared is None or not uses:
             return
-        task = asyncio.create_task(self._told_to(self._shared, uses))
+        self._go_on(self._told_to(self._shared, uses))
+
+    def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
+
+    @staticmethod
+    async def _given_back(adding: Awaitable[Sequence[Used]], taken: Taken) -> None:
+        """Take back what is being charged, once that is done."""
+        try:
+            found = await adding
+        except AuditUnavailable:
+            found = ()
+        if found and all(used.fits for used in found):
+            taken.give_back()
+        else:
+            taken.forget()
 
     @staticmethod
     async def _told_to(shared: SharedCounts, uses: Sequence[Use]) -> None:

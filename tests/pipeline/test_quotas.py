@@ -1,6 +1,7 @@
 """What quotas let through: exactly so much, in each span, of each of what they count apart."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,6 +25,7 @@ from gateway.errors import (
 )
 from gateway.pipeline.counts import Counts
 from gateway.pipeline.quotas import Quotas
+from gateway.ports.allowance import Use, Used
 from gateway.upstream.faults import Challenged
 from tests.pipeline.house import ALICE, Events, House, decision, event, result, text
 
@@ -374,3 +376,42 @@ async def test_what_was_used_before_a_restart_is_used_and_what_is_over_is_not() 
         house.quotas = Quotas([quota()], prices={}, clock=house.clock, kept=[kept])
         house.pipeline = house._wired()
         assert await code(house) == then
+
+
+class Slowly:
+    """What all gateways count together, which takes as long as it is told to."""
+
+    def __init__(self, *, fits: bool = True) -> None:
+        self.asked: list[int] = []
+        self.fits = fits
+        self.go = asyncio.Event()
+
+    async def add(self, uses: Sequence[Use]) -> Sequence[Used]:
+        # What is done on a thread is done, whether anybody waits for it or not.
+        return await asyncio.shield(asyncio.create_task(self._added(uses)))
+
+    async def _added(self, uses: Sequence[Use]) -> Sequence[Used]:
+        await self.go.wait()
+        self.asked += [one.amount for one in uses]
+        return [Used(used=0, fits=self.fits) for _ in uses]
+
+
+@pytest.mark.parametrize(("fits", "asked"), [(True, [1, -1]), (False, [1])])
+async def test_whoever_leaves_while_a_call_is_charged_has_used_nothing(
+    fits: bool, asked: list[int]
+) -> None:
+    house = await built()
+    shared = Slowly(fits=fits)
+    under_way = quota(name="at once", count=Count.UNDER_WAY, per=None, most=1)
+    house.quotas = Quotas([under_way], prices={}, clock=house.clock, shared=shared)
+    house.pipeline = house._wired()
+    call = asyncio.create_task(house.handle(house.call("send")))
+    await asyncio.sleep(0.05)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    shared.go.set()
+    await asyncio.sleep(0.05)
+    assert (shared.asked, house.server.saw) == (asked, [])
+    shared.fits = True
+    assert await code(house) == "ok"
