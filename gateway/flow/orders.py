@@ -11,7 +11,7 @@ from unicodedata import combining
 
 from gateway.domain.labels import Effect
 from gateway.domain.normal import normal
-from gateway.flow.asking import BESIDE_ORDERS, FINDING_OUT
+from gateway.flow.asking import ALIKE, BESIDE_ORDERS, FINDING_OUT
 from gateway.flow.heard import heard
 from gateway.flow.words import VERBS, VERBS_OR_NOUNS
 
@@ -30,6 +30,16 @@ _BEFORE = frozenset(
 _WANTING = frozenset(["want", "like", "need", "have", "got", "remember", "forget", "try", "going"])
 """After which "to" does as well."""
 
+_LISTING = frozenset([*",:-", "and", "or"])
+"""What may stand before one more thing as well."""
+_AFTER_THINGS = frozenset(
+    """
+    . , ; : ! - and or from of for in on at about with by today tomorrow tonight yesterday
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""What stands behind a thing, and behind few deeds: most are done to something that follows."""
+_DEEDS = frozenset([*VERBS, *ALIKE.split()])
+
 
 def plain(text: str) -> str:
     """Return `text` in lower case and without accents."""
@@ -39,25 +49,41 @@ def plain(text: str) -> str:
 @heard
 def ordered(prompt: str) -> frozenset[str]:
     """Return the words of `prompt`, in lower case, that stand where an order begins."""
-    sentences = SENTENCE.split(plain(prompt))
-    return frozenset(word for one in sentences if _may_order(one) for word in _leading(one))
+    return frozenset(word for one in _orders(prompt) for _, word, _ in _leading(one))
 
 
 @heard
 def orders_acts(prompt: str) -> bool:
-    """Tell whether `prompt` orders anything but to find something out."""
-    return any(len(word) > 1 and not _finds_out(word) for word in ordered(prompt) - BESIDE_ORDERS)
+    """Tell whether `prompt` orders anything but to find something out.
+
+    One more of the things that it lists, or whoever is spoken to, is no deed: "from Bob and Anna".
+    """
+    return any(_orders_act(*each) for one in _orders(prompt) for each in _leading(one))
+
+
+def _orders(prompt: str) -> Iterator[str]:
+    """Yield the sentences of `prompt` that may order something."""
+    return filter(_may_order, SENTENCE.split(plain(prompt)))
 
 
 def _may_order(sentence: str) -> bool:
     return TELLS.search(sentence) is None or _OF_YOU.search(sentence) is not None
 
 
-def _leading(sentence: str) -> Iterator[str]:
-    tokens = ("", ".", *_WORD_OR_STOP.findall(sentence))
-    for earlier, before, word in zip(tokens, tokens[1:], tokens[2:], strict=False):
+def _leading(sentence: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each word that stands where an order begins, between what is before and behind it."""
+    tokens = ("", ".", *_WORD_OR_STOP.findall(sentence), ".")
+    for earlier, before, word, after in zip(
+        tokens, tokens[1:], tokens[2:], tokens[3:], strict=False
+    ):
         if before in _BEFORE or (before == "to" and earlier in _WANTING):
-            yield word
+            yield before, word, after
+
+
+def _orders_act(before: str, word: str, after: str) -> bool:
+    if len(word) <= 1 or word in BESIDE_ORDERS or _finds_out(word):
+        return False
+    return word in _DEEDS or not (after == "," or (before in _LISTING and after in _AFTER_THINGS))
 
 
 def _finds_out(word: str) -> bool:

@@ -44,6 +44,32 @@ def test_whoever_wants_to_know_orders_none(prompt: str) -> None:
     assert not orders_acts(prompt)
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Summarise the mails from Bob and Anna",
+        "Summarise my unread mails and messages from this week",
+        "Show me invoices, receipts and contracts",
+        "Show the flights to Rome or Milan tomorrow",
+        "Claude, summarise the thread",
+        "Read the notes. Thanks, Anna",
+        "Summarise the thread - briefly.",
+    ],
+)
+def test_one_more_of_what_is_listed_is_no_deed_and_neither_is_who_is_spoken_to(prompt: str) -> None:
+    assert not orders_acts(prompt)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["Read it and reply", "Look at it, and nudge Anna", "Nudge Anna and Bob", "Rsvp for it"],
+)
+def test_a_deed_that_is_known_or_done_to_something_is_ordered_wherever_it_stands(
+    prompt: str,
+) -> None:
+    assert orders_acts(prompt)
+
+
 def test_a_word_is_ordered_only_where_an_order_begins() -> None:
     assert "record" in ordered("Record it")
     assert "record" in ordered("Weigh her, then record it")
