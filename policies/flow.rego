@@ -210,6 +210,13 @@ accepted(destination) if {
 	"looked_up" in row.undeclared
 	destination.by == "own_id"
 	destination.from.clean == true
+	not is_somebodys_account(destination)
+}
+
+# Example: a stranger's transfer of one cent, and its list has their account as `counterparty_id`.
+is_somebodys_account(destination) if {
+	effect == "pay"
+	destination.form == "account"
 }
 
 # A read reaches nobody by a name; a longer text may carry what was read.

@@ -255,7 +255,7 @@ test_what_is_left_open_asks_for_what_can_be_taken_back if {
 	decided([effect("pay"), going("own_id"), where, asked_for(false), left_open]) == ["ask", ["not_in_task", "unproven_destination"]]
 }
 
-looked_up := ["/flow/destinations", [object.union(one, {"from": {"server": "mail", "minted": true, "clean": true}}) |
+looked_up := ["/flow/destinations", [object.union(one, {"form": "name", "from": {"server": "mail", "minted": true, "clean": true}}) |
 	some one in fix.to("own_id")
 ]]
 
@@ -268,6 +268,9 @@ test_what_was_given_out_before_anybody_could_ask_for_it_was_looked_up_for_the_us
 		"unproven_destination" in by_profile("strict", [effect(name), looked_up])[1]
 	}
 	decided([effect("execute"), looked_up]) == asking("untrusted_run")
+	account := ["/flow/destinations", [object.union(one, {"form": "account"}) | some one in looked_up[1]]]
+	decided([effect("pay"), account]) == asking("unproven_destination")
+	decided([effect("destroy"), account]) == allowed
 	every word in ["name", "picked", "pointed", "outsider"] {
 		clean_one := [object.union(one, {"from": {"clean": true}}) | some one in fix.to(word)]
 		decided([effect("destroy"), ["/flow/destinations", clean_one]]) == asking("unproven_destination")
