@@ -66,14 +66,16 @@ class PostgresStop:
             BadCommand: Everything stays refused.
 
         """
-        if self._said is None:
+        said = self._said
+        if said is None:
             return
         try:
-            holds = await self._board.go(self._said)
-            self._is_here = False
-            self._heard(holds)
+            holds = await self._board.go(said)
         except PolicyUnavailable as error:
             raise BadCommand(f"all calls stay refused: {error.detail}") from error
+        if self._said is said:  # else everything was stopped again meanwhile
+            self._is_here = False
+            self._heard(holds)
 
     def _heard(self, said: str | None) -> None:
         if said != self._said and not (self._is_here and said is None):

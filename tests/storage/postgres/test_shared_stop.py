@@ -81,6 +81,33 @@ async def test_whoever_ends_a_stop_ends_no_later_one(two: tuple[Gateway, Gateway
     assert one.stop.holds == BY_BOB
 
 
+async def test_what_is_stopped_again_while_a_stop_ends_stays_so(
+    two: tuple[Gateway, Gateway], owner: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nobody else can be told of it."""
+    one, _ = two
+    ask, ended, go_on = one.board._ask, asyncio.Event(), asyncio.Event()
+
+    async def slowly(statement, values=()):
+        found = await ask(statement, values)
+        if "go_1" in statement:
+            ended.set()
+            await go_on.wait()
+        return found
+
+    await one.stop.put(BY_ADA)
+    owner.execute("ALTER FUNCTION stop_1 RENAME TO gone")
+    monkeypatch.setattr(one.board, "_ask", slowly)
+    lift = asyncio.create_task(one.stop.lift())
+    await ended.wait()
+    with pytest.raises(BadCommand, match="refused here"):
+        await one.stop.put(BY_BOB)
+    go_on.set()
+    await lift
+    await one.look()
+    assert one.stop.holds == BY_BOB
+
+
 async def test_a_look_that_began_before_a_stop_does_not_end_it(
     two: tuple[Gateway, Gateway], monkeypatch: pytest.MonkeyPatch
 ) -> None:
