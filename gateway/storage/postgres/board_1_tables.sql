@@ -176,7 +176,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchron
 #variable_conflict use_column
 BEGIN
     -- One after the other for each count, in one order: each statement looks anew at what is committed by then.
-    PERFORM pg_advisory_xact_lock(854531, k.key) FROM (
+    PERFORM pg_advisory_xact_lock(854536, k.key) FROM (
         SELECT DISTINCT hashtext(i.quota || ' ' || encode(i.under, 'hex')) AS key
         FROM unnest(quotas, unders) AS i (quota, under) ORDER BY 1) AS k;
     RETURN QUERY WITH known AS MATERIALIZED (

@@ -19,3 +19,5 @@ class Lock(IntEnum):
     """Who follows the log."""
     KEEP = 0x0D0A07
     """Who archives records, or removes them."""
+    COUNT = 0x0D0A08
+    """Of each count of a quota: whoever adds to it."""

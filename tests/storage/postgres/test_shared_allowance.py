@@ -1,6 +1,7 @@
 """What many gateways use up together: never more than one would, and nothing twice."""
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,6 +19,7 @@ from gateway.signin.errors import Throttled
 from gateway.signin.throttle import Attempts
 from gateway.storage.postgres.allowance import PostgresAllowance
 from gateway.storage.postgres.connection import Connection, connect
+from gateway.storage.postgres.locks import Lock
 from tests.pipeline.house import House
 from tests.storage.postgres.shared import blocked
 from tests.storage.suite import NOW
@@ -272,6 +274,15 @@ async def test_of_two_calls_at_once_the_last_that_a_quota_has_is_one(
         assert await blocked(owner, *calls, at=2)
     told = [one for (one,) in await asyncio.gather(*calls)]
     assert sorted((one.used, one.fits) for one in told) == [(5, False), (5, True)]
+
+
+async def test_no_count_waits_for_whoever_orders_the_log(two: Two, owner: Connection) -> None:
+    """Nor can a count be named so that nobody could take over from it."""
+    one, _ = two
+    named = (Lock.LEAD, use().quota, json.dumps(use().under).encode())
+    owner.execute("SELECT pg_advisory_lock(%s, hashtext(%s || ' ' || encode(%s, 'hex')))", named)
+    (found,) = await one.add([use(1)])
+    assert found.used == 1
 
 
 async def test_what_does_not_fit_one_count_is_added_to_none(two: Two) -> None:
