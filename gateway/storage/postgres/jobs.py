@@ -25,11 +25,13 @@ BEGIN: Final = b"BEGIN ISOLATION LEVEL SERIALIZABLE"
 LOOK: Final = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 COMMIT: Final = b"COMMIT"
 
-_MARK: Final = b"SELECT pg_current_xact_id_if_assigned()::text, pg_postmaster_start_time()::text, pg_backend_pid()"
+# As `life_1` says it, and nothing in a life that nobody has begun yet.
+_LIFE: Final = b"(SELECT pg_postmaster_start_time()::text || ' ' || name FROM server_life)"
+_MARK: Final = b"SELECT pg_current_xact_id_if_assigned()::text, " + _LIFE + b", pg_backend_pid()"
 # Another server, or this one after a crash, gives the same number to somebody else's transaction.
-_BECAME: Final = b"""
-SELECT CASE WHEN pg_postmaster_start_time()::text = %s THEN pg_xact_status(%s::xid8) ELSE 'unknown' END
-"""
+_BECAME: Final = (
+    b"SELECT CASE WHEN " + _LIFE + b" = %s THEN pg_xact_status(%s::xid8) ELSE 'unknown' END"
+)
 _END: Final = b"""
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_xid = %s::xid8::xid
 """
@@ -47,8 +49,8 @@ class Mark:
     """By what a transaction that was being committed is known afterwards."""
 
     transaction: str
-    server: str
-    """When it was started: numbers of transactions are one server's, until it ends."""
+    server: str | None
+    """Its life: numbers of transactions are one server's, until it ends or crashes."""
     backend: int
 
 

@@ -12,17 +12,15 @@ from gateway.storage.state import Remembering
 _KNOWN_S: Final = 30 * 60.0
 """Of a longer time nobody says what was new: it is half of what `forget_news_1` leaves."""
 _FORGOTTEN_EVERY_S: Final = 600.0
-_NOW: Final = b"SELECT pg_current_snapshot()::text, pg_postmaster_start_time()::text"
+_NOW: Final = b"SELECT pg_current_snapshot()::text"
+_SERVER: Final = b", life_1(), extract(epoch FROM clock_timestamp())::double precision"
+"""By what the server is known, and its clock: it says what is forgotten, and a machine may stand still."""
 _OF_OTHERS: Final = b"""
 FROM state_news AS n WHERE n.by_transaction >= pg_snapshot_xmin(%(seen)s::pg_snapshot)
     AND NOT pg_visible_in_snapshot(n.by_transaction, %(seen)s::pg_snapshot)
     AND n.by_transaction::text <> ALL (%(ours)s)
 """
-_ANY: Final = (
-    b"SELECT pg_current_snapshot()::text, pg_postmaster_start_time()::text, EXISTS (SELECT "
-    + _OF_OTHERS
-    + b")"
-)
+_ANY: Final = _NOW + _SERVER + b", EXISTS (SELECT " + _OF_OTHERS + b")"
 _NEW: Final = b"SELECT n.kept_in, n.key " + _OF_OTHERS
 
 Shown = Sequence[Callable[[], object]]
@@ -39,6 +37,8 @@ class News:
     def __init__(self) -> None:
         self._seen = ""
         self._server = ""
+        self._seen_at = 0.0
+        """When that was, by the server's clock."""
         self._ours: set[str] = set()
         self._forgotten_at = time.monotonic()
         self.looked_at = time.monotonic()
@@ -47,7 +47,7 @@ class News:
     def begin(self, connection: Connection) -> None:
         """Know what is committed by now: whoever is filled after it lacks nothing before it."""
         began = time.monotonic()
-        ((self._seen, self._server),) = connection.execute(_NOW).fetchall()
+        ((self._seen, self._server, self._seen_at),) = connection.execute(_NOW + _SERVER).fetchall()
         self.looked_at = began
 
     def made(self, transaction: str) -> None:
@@ -57,14 +57,14 @@ class News:
     def look(self, connection: Connection, followed: Sequence[Remembering]) -> Shown:
         """Return what memories are to be shown of what others have committed: nothing, mostly."""
         began = time.monotonic()
-        ((seen, server, is_any),) = connection.execute(_ANY, self._given).fetchall()
+        ((seen, server, seen_at, is_any),) = connection.execute(_ANY, self._given).fetchall()
         shown: Shown = ()
         # Numbers of transactions are one server's; after its crash it gives some of them again.
-        if server != self._server or began - self.looked_at > _KNOWN_S:
+        if server != self._server or seen_at - self._seen_at > _KNOWN_S:
             seen, shown = self._read(connection, followed, whole=True)
         elif is_any:
             seen, shown = self._read(connection, followed, whole=False)
-        self._seen, self._server, self.looked_at = seen, server, began
+        self._seen, self._server, self._seen_at, self.looked_at = seen, server, seen_at, began
         self._ours.clear()
         if began - self._forgotten_at > _FORGOTTEN_EVERY_S:
             self._forgotten_at = began
@@ -75,7 +75,7 @@ class News:
         self, connection: Connection, followed: Sequence[Remembering], *, whole: bool
     ) -> tuple[str, Shown]:
         connection.execute(LOOK)
-        ((seen, _),) = connection.execute(_NOW).fetchall()
+        ((seen,),) = connection.execute(_NOW).fetchall()
         changed = {} if whole else self._changed(connection)
         tables = SpelledStatements(connection)
         shown = []

@@ -86,6 +86,7 @@ class SharedState:
         try:
             opened._session.use(opened._news.begin)
         except psycopg.Error as error:
+            opened._session.close()
             raise ConfigError(f"PostgreSQL cannot be used: {error}") from error
         return opened
 

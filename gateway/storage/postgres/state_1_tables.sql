@@ -47,6 +47,23 @@ CREATE TABLE plane_debts (
 );
 CREATE TABLE baselines (subject text PRIMARY KEY, state bytea NOT NULL);
 
+-- The life of the server. A crash of one of its processes or a failover empties this table, and the next life may give
+-- numbers of transactions again that somebody has seen; when the server was started is no sign of the former.
+CREATE UNLOGGED TABLE server_life (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    name text NOT NULL DEFAULT gen_random_uuid()::text
+);
+
+-- Returns what it is known by; it begins with whoever asks first.
+CREATE FUNCTION life_1() RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchronous_commit = off AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM server_life) THEN
+        INSERT INTO server_life DEFAULT VALUES ON CONFLICT DO NOTHING;
+    END IF;
+    RETURN (SELECT pg_postmaster_start_time()::text || ' ' || l.name FROM server_life AS l);
+END $$;
+
 -- Which rows of what memories hold have changed, or gone, and in which transaction. A replica that knows what it
 -- saw last reads those of transactions that were not committed then: no number is counted, which would make
 -- changes wait for each other, and none is passed over, in whatever order they are committed.
@@ -109,14 +126,14 @@ BEGIN
     RETURN forgotten;
 END $$;
 
-REVOKE EXECUTE ON FUNCTION note_news, forget_news_1 FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION note_news, forget_news_1, life_1 FROM PUBLIC;
 
 -- What a gateway may do with them, beside what `admit_gateway_1` gives: no pin and no program is ever taken out
 -- by another way than its own end, and what is news it does not say itself.
 CREATE PROCEDURE admit_state_1(role_name text) LANGUAGE plpgsql AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION forget_news_1 TO %I', role_name);
-    EXECUTE format('GRANT SELECT ON state_news TO %I', role_name);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION forget_news_1, life_1 TO %I', role_name);
+    EXECUTE format('GRANT SELECT ON state_news, server_life TO %I', role_name);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON pins TO %I', role_name);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON approvals, scripts, script_grants, parked_scripts,'
         ' late_calls, server_choices, front_sessions_ended, front_subscriptions, plane_debts, baselines TO %I', role_name);

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -256,6 +257,21 @@ async def test_whoever_has_not_looked_for_long_reads_everything(
     await other.state.caught_up()
     assert list(other.approvals.all(now=NOW)) == []
     assert not other.sessions.has_ended("alice", "s")
+
+
+async def test_whoever_stood_still_for_long_reads_everything(
+    two: Two, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then our own clock has not gone on either: what is forgotten goes by the server's."""
+    one, other = two
+    await one.sessions.end("alice", "s")
+    with closing(connect(address, application="test")) as owner:
+        owner.execute("DELETE FROM state_news")
+    still = SimpleNamespace(monotonic=lambda: other.state._news.looked_at)
+    monkeypatch.setattr(news, "time", still)
+    monkeypatch.setattr(news, "_KNOWN_S", 0.0)
+    assert await other.state.caught_up()
+    assert other.sessions.has_ended("alice", "s")
 
 
 async def test_another_server_is_not_believed_to_count_as_this_one_did(two: Two) -> None:

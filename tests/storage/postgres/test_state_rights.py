@@ -11,6 +11,7 @@ from gateway.domain.tools import Profile
 from gateway.errors import ConfigError
 from gateway.ports.scripts import Parked
 from gateway.storage.postgres.connection import Connection, connect
+from gateway.storage.postgres.state import SharedState
 from tests.postgres import Postgres
 from tests.storage.placed import emptied, shared
 from tests.storage.postgres.replicas import Stores
@@ -26,6 +27,7 @@ NOT_ITS_OWN = [
     "TRUNCATE approvals",
     "INSERT INTO state_news (kept_in, key) VALUES ('pins', 'x')",
     "DELETE FROM state_news",
+    "DELETE FROM server_life",
     "UPDATE in_force SET policy = 'x'",
     "ALTER TABLE pins DISABLE TRIGGER USER",
 ]
@@ -75,11 +77,14 @@ def test_and_no_more(address: str, owner: Connection, statement: str) -> None:
 
 def test_what_it_may_call_is_told(owner: Connection) -> None:
     with role(owner) as nobody, role(owner, "admit_state_1") as gate:
-        assert may(owner, gate) == may(owner, nobody) | {"forget_news_1"}
+        assert may(owner, gate) == may(owner, nobody) | {"forget_news_1", "life_1"}
 
 
 async def test_without_being_admitted_nobody_has_a_look(address: str, owner: Connection) -> None:
     with role(owner) as nobody:
-        async with shared(named(address, nobody)) as state:
+        with pytest.raises(ConfigError, match="permission"):
+            SharedState.open(named(address, nobody))
+        async with shared(address) as state:
+            state._conninfo = named(address, nobody)
             with pytest.raises(ConfigError, match="permission"), state.reading() as tables:
                 tables.execute("SELECT * FROM approvals")
