@@ -120,10 +120,13 @@ DECLARE
 BEGIN
     INSERT INTO portions_began DEFAULT VALUES ON CONFLICT DO NOTHING;
     SELECT extract(epoch FROM clock_timestamp() - b.at) INTO full_since FROM portions_began AS b;
-    INSERT INTO portions AS p (key, level, size, per_s) VALUES (of_key, least(of_size, full_since * of_size / in_s), of_size, of_size / in_s)
-    ON CONFLICT DO NOTHING;
-    -- Whoever waited for the row looks at the clock after that.
-    PERFORM FROM portions AS p WHERE p.key = of_key FOR UPDATE;
+    LOOP
+        INSERT INTO portions AS p (key, level, size, per_s) VALUES (of_key, least(of_size, full_since * of_size / in_s), of_size, of_size / in_s)
+        ON CONFLICT DO NOTHING;
+        -- Whoever waited for the row looks at the clock after that. It may be forgotten by then.
+        PERFORM FROM portions AS p WHERE p.key = of_key FOR UPDATE;
+        EXIT WHEN FOUND;
+    END LOOP;
     now_at := clock_timestamp();
     UPDATE portions AS p SET size = of_size, per_s = of_size / in_s, at = greatest(p.at, now_at),
         level = least(of_size, p.level + unused + greatest(0, extract(epoch FROM now_at - p.at)) * of_size / in_s)
@@ -142,8 +145,12 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET synchron
 DECLARE
     wait_s double precision; now_s double precision;
 BEGIN
-    INSERT INTO attempts (key) SELECT k FROM unnest(keys) AS k ORDER BY k ON CONFLICT DO NOTHING;
-    PERFORM FROM attempts AS a WHERE a.key = ANY (keys) ORDER BY a.key FOR UPDATE;
+    LOOP
+        INSERT INTO attempts (key) SELECT k FROM unnest(keys) AS k ORDER BY k ON CONFLICT DO NOTHING;
+        PERFORM FROM attempts AS a WHERE a.key = ANY (keys) ORDER BY a.key FOR UPDATE;
+        -- One may be forgotten before it is locked.
+        EXIT WHEN NOT EXISTS (SELECT FROM unnest(keys) AS k WHERE k NOT IN (SELECT a.key FROM attempts AS a WHERE a.key = ANY (keys)));
+    END LOOP;
     now_s := extract(epoch FROM clock_timestamp());
     -- The oldest of the last so many says when there is room again.
     SELECT max(a.times[cardinality(a.times) - k.most + 1] + window_s - now_s) INTO wait_s

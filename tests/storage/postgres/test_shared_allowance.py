@@ -276,6 +276,35 @@ async def test_of_two_calls_at_once_the_last_that_a_quota_has_is_one(
     assert sorted((one.used, one.fits) for one in told) == [(5, False), (5, True)]
 
 
+async def test_a_bucket_that_is_forgotten_just_then_is_taken_from(
+    two: Two, address: str, owner: Connection
+) -> None:
+    one, other = two
+    await one.take(b"k", size=60, in_s=3600, wanted=0, unused=0)
+    with closing(connect(address, application="test holds")) as holder, holder.transaction():
+        holder.execute("SELECT FROM portions FOR UPDATE")
+        taking = asyncio.create_task(other.take(b"k", size=60, in_s=3600, wanted=3, unused=0))
+        assert await blocked(owner, taking, at=1)
+        holder.execute("DELETE FROM portions")
+    portion = await taking
+    assert (portion.taken, round(portion.level)) == (3, 57)
+    assert owner.execute("SELECT round(level) FROM portions").fetchall() == [(57,)]
+
+
+async def test_a_guess_under_what_is_forgotten_just_then_counts(
+    two: Two, address: str, owner: Connection
+) -> None:
+    one, other = two
+    await one.note([("emma", 5)], window_s=60)
+    with closing(connect(address, application="test holds")) as holder, holder.transaction():
+        holder.execute("SELECT FROM attempts FOR UPDATE")
+        guess = asyncio.create_task(other.note([("emma", 1)], window_s=60))
+        assert await blocked(owner, guess, at=1)
+        holder.execute("DELETE FROM attempts")
+    assert await guess == 0
+    assert await one.note([("emma", 1)], window_s=60) > 0
+
+
 async def test_no_count_waits_for_whoever_orders_the_log(two: Two, owner: Connection) -> None:
     """Nor can a count be named so that nobody could take over from it."""
     one, _ = two
