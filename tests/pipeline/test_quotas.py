@@ -384,6 +384,7 @@ class Slowly:
     def __init__(self, *, fits: bool = True) -> None:
         self.asked: list[int] = []
         self.fits = fits
+        self.begun = asyncio.Event()
         self.go = asyncio.Event()
 
     async def add(self, uses: Sequence[Use]) -> Sequence[Used]:
@@ -391,6 +392,7 @@ class Slowly:
         return await asyncio.shield(asyncio.create_task(self._added(uses)))
 
     async def _added(self, uses: Sequence[Use]) -> Sequence[Used]:
+        self.begun.set()
         await self.go.wait()
         self.asked += [one.amount for one in uses]
         return [Used(used=0, fits=self.fits) for _ in uses]
@@ -406,12 +408,13 @@ async def test_whoever_leaves_while_a_call_is_charged_has_used_nothing(
     house.quotas = Quotas([under_way], prices={}, clock=house.clock, shared=shared)
     house.pipeline = house._wired()
     call = asyncio.create_task(house.handle(house.call("send")))
-    await asyncio.sleep(0.05)
+    await asyncio.wait_for(shared.begun.wait(), 60)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
     shared.go.set()
-    await asyncio.sleep(0.05)
+    for _ in range(100):
+        await asyncio.sleep(0)  # whatever is left to be done, is done
     assert (shared.asked, house.server.saw) == (asked, [])
     shared.fits = True
     assert await code(house) == "ok"
