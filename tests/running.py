@@ -30,6 +30,8 @@ EVERY_SCOPE = ("tools:list", "tools:call", "tools:write", "prompts", "resources"
 
 _PATIENCE_S = 60.0
 _LOOK_AGAIN_S = 0.2
+_PATIENT_LOG = {"deadline": "30s"}
+"""A disk that others write to as well may take longer than a caller should wait."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +186,7 @@ def running_gateway(
         "data_dir": str(folder / "data"),
         "policy": {"path": str(policies)},
         **settings,
+        "audit": {**_PATIENT_LOG, **settings.get("audit", {})},
         "servers": {name: dict(server) for name, server in servers.items()},
     }
     config = folder / "douane.yaml"

@@ -21,7 +21,7 @@ from tests.servers.raw import STREAM, hangs, streams
 
 LIMITS = {
     "calls_per_minute": 100_000,
-    "upstream_idle": "500ms",
+    "upstream_idle": "2s",
     "upstream_failures": 3,
     "upstream_rest": "5s",
     "upstream_ping": "200ms",

@@ -22,11 +22,11 @@ from tests.e2e.site import SERVERS, Corridor
 from tests.e2e.sockets import Answered
 from tests.running import Running, running_gateway
 
-QUICK = {"upstream_connect": "500ms", "upstream_idle": "500ms", "upstream_hard": "2s"}
+QUICK = {"upstream_connect": "2s", "upstream_idle": "2s", "upstream_hard": "4s"}
 PATIENT = {"upstream_failures": 1000}
 """Each fault is met by itself."""
 LIMITS = {"calls_per_minute": 100_000, "result_bytes": 262_144, **QUICK, **PATIENT}
-AUDIT = {"deadline": "700ms"}
+AUDIT = {"deadline": "5s"}
 
 
 @dataclass(frozen=True, kw_only=True)

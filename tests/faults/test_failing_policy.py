@@ -25,7 +25,7 @@ deny contains {"code": "never", "message": "never said"} if {
 }
 """
 ALLOW: dict[str, Any] = {"verdict": "allow", "reasons": []}
-POLICY = {"path": str(ROOT / "policies"), "engine": "opa"}
+POLICY = {"path": str(ROOT / "policies"), "engine": "opa", "deadline": "2s"}
 REFUSED = [("outcome", "policy_unavailable")]
 
 

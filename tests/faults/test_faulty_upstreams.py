@@ -60,14 +60,14 @@ async def compresses(request: web.Request) -> web.StreamResponse:
 
 
 FAULTS: dict[str, tuple[Script, str, str]] = {
-    "hangs": (hangs, "upstream_failed", "first byte: no answer within 0.5 s"),
-    "stalls amid a body": (stalls, "upstream_failed", "idle: no byte for 0.5 s"),
+    "hangs": (hangs, "upstream_failed", "first byte: no answer within 2 s"),
+    "stalls amid a body": (stalls, "upstream_failed", "idle: no byte for 2 s"),
     "stalls amid a stream": (
         streams(NOTE, then=hangs),
         "upstream_failed",
-        "idle: no byte for 0.5 s",
+        "idle: no byte for 2 s",
     ),
-    "never ends": (streams(NOTE, then=drips), "upstream_failed", "hard maximum: no end within 2 s"),
+    "never ends": (streams(NOTE, then=drips), "upstream_failed", "hard maximum: no end within 4 s"),
     "resets": (resets, "upstream_failed", "connection: "),
     "resets amid a stream": (streams(NOTE, then=resets), "upstream_failed", "connection: "),
     "fails": (answers("<html>", status=500, media="text/html"), "upstream_failed", "status 500"),

@@ -17,7 +17,7 @@ from tests.faults.test_power_and_kills import recordable
 
 __all__ = ["recordable", "small_disk"]
 
-SPOOL = {"deadline": "300ms", "on_failure": "spool", "spool": {"bytes": 1 << 20}}
+SPOOL = {"deadline": "2s", "on_failure": "spool", "spool": {"bytes": 1 << 20}}
 TRAIL = [("intent", None), ("outcome", None)]
 CUTS, ROUNDS, KILLS = 6, 150, 1
 
