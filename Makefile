@@ -86,6 +86,10 @@ fix: setup ## Format and mend what can be mended by itself.
 mutants: setup ## Remove every guard once and see a test go red.
 	$(BIN)/python -m tests.mutants
 
+.PHONY: size
+size: setup ## Count the lines of code: of every room, and of what a call can pass through.
+	@$(BIN)/python -m benchmarks.size
+
 .PHONY: sbom
 sbom: setup ## Write var/sbom.cdx.json: every dependency with its hashes (CycloneDX).
 	@$(BIN)/python -m deploy.sbom
