@@ -86,6 +86,10 @@ BEGIN
         RAISE EXCEPTION 'lane % is not of this connection, or has gone beyond %', in_lane, ns[1];
     END IF;
 
+    -- Runs whose calls were not made here so far.
+    SELECT array_agg(DISTINCT w.id) INTO moving FROM runs AS r JOIN runs AS w ON w.id IN (r.id, r.part_of)
+    WHERE r.id = ANY (runs_judged) AND NOT w.roamed AND w.home IS DISTINCT FROM me;
+
     -- Raises. Which whole runs an owner has must not change between the look and the commit: one that
     -- begins in that moment would miss what is given out after it. Whoever begins or ends one takes the same
     -- lock for itself alone.
@@ -106,7 +110,7 @@ BEGIN
         WHERE i.n <> ALL (lost) AND (r.integrity > i.label_i OR r.confidentiality < i.label_c
             OR (i.s_server IS NOT NULL AND (s.run IS NULL OR s.integrity > i.s_i OR s.confidentiality < i.s_c)));
         -- In the order of their names, so that of two replicas one waits for the other, never each for the other.
-        PERFORM FROM runs AS r WHERE r.id = ANY (raising) ORDER BY r.id FOR UPDATE;
+        PERFORM FROM runs AS r WHERE r.id = ANY (raising || moving) ORDER BY r.id FOR UPDATE;
         FOR one IN
             SELECT i.*, r.id AS target
             FROM unnest(ns, raises, raises_parts, integrities, confidentialities, source_servers,
@@ -120,6 +124,16 @@ BEGIN
                 RETURN QUERY SELECT one.n, NULL::text, one.target;
             END IF;
         END LOOP;
+    END IF;
+
+    -- What a run has read and written one gateway remembers. From its first call at another one on, neither has all of
+    -- it: so much both have to know before they decide. What a part of a run sees, the whole of it does. Of two that
+    -- begin with it at once the second waits here, and is compared with what the first has made of it.
+    IF moving IS NOT NULL THEN
+        PERFORM FROM runs AS r WHERE r.id = ANY (moving) ORDER BY r.id FOR UPDATE;
+        UPDATE runs AS r SET home = coalesce(r.home, me), roamed = r.home IS NOT NULL,
+            version = r.version + (r.home IS NOT NULL)::integer
+        WHERE r.id = ANY (moving) AND NOT r.roamed AND r.home IS DISTINCT FROM me;
     END IF;
 
     -- Of what is used up, the rows are locked in that order, too, kind after kind.
@@ -156,16 +170,6 @@ BEGIN
         WHERE i.n <> ALL (lost)
     ) AS j WHERE j.changed <> '';
 
-    -- What a run has read and written one gateway remembers. From its first call at another one on, neither has all of
-    -- it: so much both have to know before they decide. What a part of a run sees, the whole of it does.
-    SELECT array_agg(DISTINCT w.id) INTO moving FROM runs AS r JOIN runs AS w ON w.id IN (r.id, r.part_of)
-    WHERE r.id = ANY (runs_judged) AND NOT w.roamed AND w.home IS DISTINCT FROM me;
-    IF moving IS NOT NULL THEN
-        PERFORM FROM runs AS r WHERE r.id = ANY (moving) ORDER BY r.id FOR UPDATE;
-        UPDATE runs AS r SET home = coalesce(r.home, me), roamed = r.home IS NOT NULL,
-            version = r.version + (r.home IS NOT NULL)::integer
-        WHERE r.id = ANY (moving) AND NOT r.roamed AND r.home IS DISTINCT FROM me;
-    END IF;
     -- Whoever else has such a row is about to say the same.
     UPDATE run_owners AS o SET used_at = clock_timestamp() WHERE o.owner IN (
         SELECT u.owner FROM run_owners AS u JOIN runs AS r ON r.owner = u.owner WHERE r.id = ANY (of_runs)

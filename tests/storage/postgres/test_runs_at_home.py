@@ -1,20 +1,24 @@
 """A run whose calls are made at several gateways: none of them remembers all of it, and each knows that."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from gateway.domain.flow import RunHint, RunId
 from gateway.domain.labels import BOTTOM
-from gateway.domain.premises import NOTHING, Premise
+from gateway.domain.premises import NOTHING, Premise, Uses
 from gateway.domain.scripts import ScriptId
 from gateway.errors import Changed
-from gateway.storage.postgres.connection import Connection
+from gateway.storage.postgres.connection import Connection, connect
 from gateway.storage.postgres.spelling import SpelledStatements
 from tests.storage.postgres.shared import (
     POLICY,
     Replica,
+    blocked,
+    commits_held,
     label_of,
     raising,
     record,
@@ -75,6 +79,39 @@ async def test_a_call_at_a_second_gateway_is_decided_again_before_it_is_kept(
     assert roams(one, "r")
     await called(one, "r", "d")
     await called(other, "r", "e")
+
+
+async def test_of_two_gateways_that_begin_with_a_run_at_once_the_second_decides_again(
+    two: tuple[Replica, Replica], owner: Connection, address: str
+) -> None:
+    one, other = two
+    begun(owner, "r")
+    with commits_held(address):
+        first = asyncio.create_task(one.ledger.put(record("a"), resting_on("r"), NOTHING))
+        assert await blocked(owner, first, at=1)
+        second = asyncio.create_task(other.ledger.put(record("b"), resting_on("r"), NOTHING))
+        assert await blocked(owner, second, at=2)
+    await first
+    with pytest.raises(Changed) as changed:
+        await second
+    assert changed.value.what == {Premise.RUN}
+    assert roams(other, "r")
+
+
+async def test_a_call_waits_for_a_run_before_it_uses_anything_up(
+    two: tuple[Replica, Replica], owner: Connection, address: str
+) -> None:
+    """So that of two calls one waits for the other, never each for the other."""
+    one, _ = two
+    begun(owner, "r")
+    owner.execute("INSERT INTO scripts (id, most, expires_at) VALUES ('s', 5, 9e9)")
+    uses = Uses(script=ScriptId("s"), grants=(None,))
+    with closing(connect(address, application="test holds")) as holder, holder.transaction():
+        holder.execute("SELECT FROM runs WHERE id = 'r' FOR UPDATE")
+        waits = asyncio.create_task(one.ledger.put(record("a"), resting_on("r"), uses))
+        assert await blocked(owner, waits, at=1)
+        assert holder.execute("SELECT id FROM scripts FOR UPDATE NOWAIT").fetchall() == [("s",)]
+    await waits
 
 
 async def test_a_whole_run_is_elsewhere_with_its_part(
