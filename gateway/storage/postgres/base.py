@@ -129,6 +129,7 @@ class Base:
         opened.push_async_callback(state.close)
         board = PostgresBoard(setting.conninfo, replica=setting.replica)
         opened.callback(board.close)
+        await board.look()
         allowance = PostgresAllowance(setting.conninfo, replica=setting.replica)
         opened.callback(allowance.close)
         sequencer = Sequencer(

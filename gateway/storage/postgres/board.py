@@ -27,6 +27,8 @@ class PostgresBoard:
         self._replica = replica
         self._steps: list[Callable[[], Awaitable[None]]] = []
         self._heard: list[Callable[[str | None], None]] = []
+        self._stopped: str | None = None
+        """Who has stopped everything, as it was heard last."""
         self._switched = 0
         """How often this process began or ended to stop everything, or to end that."""
 
@@ -41,8 +43,7 @@ class PostgresBoard:
             "SELECT * FROM hear_1(%s, %s, %s)", said
         )
         if switched == self._switched:  # else it may be older than what was said here
-            for heard in self._heard:
-                heard(stopped)
+            self._tell(stopped)
         return Posted(policy=policy, revision=revision, proposed=proposed)
 
     async def leave(self, seat: str) -> None:
@@ -92,8 +93,9 @@ class PostgresBoard:
             await step()
 
     def tell(self, heard: Callable[[str | None], None]) -> None:
-        """Have `heard` be told at each look who has stopped everything; `None` if nobody has."""
+        """Have `heard` be told now and at each look who has stopped everything; `None` if nobody has."""
         self._heard.append(heard)
+        heard(self._stopped)
 
     async def stop(self, by_whom: str) -> None:
         """Have everything be stopped, at every gateway.
@@ -109,8 +111,23 @@ class PostgresBoard:
         ((holds,),) = await self._switch("SELECT go_1(%s)", seen)
         return None if holds is None else str(holds)
 
+    async def look(self) -> None:
+        """Hear who has stopped everything, also where nobody decides: a command may be all there is.
+
+        Raises:
+            PolicyUnavailable: Nobody can say.
+
+        """
+        ((stopped,),) = await self._ask("SELECT stopped FROM in_force")
+        self._tell(stopped)
+
     def close(self) -> None:
         self._session.close()
+
+    def _tell(self, stopped: str | None) -> None:
+        self._stopped = stopped
+        for heard in self._heard:
+            heard(stopped)
 
     async def _switch(self, statement: LiteralString, said: str) -> list[tuple[Any, ...]]:
         self._switched += 1

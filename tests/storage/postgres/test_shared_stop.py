@@ -52,6 +52,19 @@ async def test_a_stop_at_one_holds_at_all_from_their_next_look_on(
     one.stop.require_none()
 
 
+async def test_a_stop_is_known_where_nobody_decides_by_a_policy(
+    two: tuple[Gateway, Gateway],
+) -> None:
+    """A command that opens the stores by itself, while no gateway runs."""
+    one, other = two
+    await one.stop.put(BY_ADA)
+    await other.board.look()
+    assert PostgresStop(other.board).holds == other.stop.holds == BY_ADA
+    await other.stop.lift()
+    await one.look()
+    one.stop.require_none()
+
+
 async def test_no_record_of_a_call_is_kept_once_everything_is_stopped(
     two: tuple[Gateway, Gateway], address: str, owner: Connection
 ) -> None:
