@@ -35,11 +35,16 @@ class Rows(Protocol):
 class Readable(Protocol):
     """A log as it is read: SQLite's connection, or what answers as that does.
 
-    What it cannot read it says by a `sqlite3.DatabaseError`.
+    What it cannot read it says by a `sqlite3.DatabaseError`, which is `Unanswered` where that is no fault
+    of what is there.
     """
 
     def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Rows: ...
     def close(self) -> None: ...
+
+
+class Unanswered(sqlite3.OperationalError):
+    """Whoever has the log cannot be asked now: nothing is known of it, neither good nor bad."""
 
 
 def columns_in(connection: Readable, table: str) -> frozenset[str]:

@@ -1,12 +1,9 @@
 """Reading the stored tree: its right edge, its earlier roots, the roots of its parts."""
 
-import sqlite3
-from contextlib import suppress
-
 from gateway.audit.merkle import CompactRange
 from gateway.audit.tiles import TILE_HEIGHT, TILE_LEAVES, TiledTree
 from gateway.errors import ConfigError
-from gateway.storage.connection import Readable
+from gateway.storage.connection import Readable, columns_in
 
 
 class Pruned(ConfigError):
@@ -15,10 +12,10 @@ class Pruned(ConfigError):
 
 def front_of(connection: Readable) -> int:
     """Return the leaf index of the first record that retention has left in the log."""
-    with suppress(sqlite3.OperationalError):  # a log from before there was retention
-        row = connection.execute("SELECT first FROM log_front").fetchone()
-        return 0 if row is None else int(row[0])
-    return 0
+    if not columns_in(connection, "log_front"):  # a log from before there was retention
+        return 0
+    row = connection.execute("SELECT first FROM log_front").fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def provable(connection: Readable, size: int) -> bool:

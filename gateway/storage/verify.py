@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from gateway.audit.tiles import TILE_HEIGHT, TILE_LEAVES, TiledTree
 from gateway.domain._value import value
 from gateway.domain.audit import TreeHead
 from gateway.errors import ConfigError
-from gateway.storage.connection import Readable, columns_in, open_reader
+from gateway.storage.connection import Readable, Unanswered, columns_in, open_reader
 from gateway.storage.cosignatures import cosignatures
 from gateway.storage.database import CHECKPOINT, DATABASE
 from gateway.storage.keys import audit_key
@@ -125,6 +125,10 @@ def verify_in(
     """Compare a log, wherever it lies, as `verify` does.
 
     `filed` says what its columns are of what its records say.
+
+    Raises:
+        Unanswered: Nobody could be asked, so that nothing was found.
+
     """
     front = _front_now(connection)
     while True:
@@ -136,9 +140,12 @@ def verify_in(
 
 
 def _front_now(connection: Readable) -> int:
-    with suppress(sqlite3.DatabaseError):  # the pass itself says so
+    try:
         return front_of(connection)
-    return 0
+    except Unanswered:
+        raise
+    except sqlite3.DatabaseError:  # the pass itself says so
+        return 0
 
 
 def own_verifier(data_dir: Path) -> VerifierKey:
@@ -188,6 +195,8 @@ class _Pass:
             self._links(verifier, heads)
         except _Bad as bad:
             return self._verification(bad.finding, bad.first_bad, bad.reason)
+        except Unanswered:
+            raise
         except sqlite3.DatabaseError as error:
             reason = f"the database cannot be read: {error}"
             return self._verification(Finding.ALTERED, self._tree.size, reason)

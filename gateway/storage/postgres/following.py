@@ -75,16 +75,25 @@ class PostgresTurn:
     def tried(self) -> bool:
         """Say whether this replica has the turn now, which it takes if no other one has it."""
         try:
-            if self._connection is None:
-                self._connection = connect(
-                    self._conninfo, application="douane following", patience_s=_PATIENCE_S
-                )
-            row = self._connection.execute(
-                "SELECT pg_try_advisory_lock(%s, 0)", (self._lock,)
-            ).fetchone()
+            return self.asked()
         except psycopg.Error:
             self.close()
             return False
+
+    def asked(self) -> bool:
+        """Do the same.
+
+        Raises:
+            psycopg.Error: Nobody can say.
+
+        """
+        if self._connection is None:
+            self._connection = connect(
+                self._conninfo, application="douane following", patience_s=_PATIENCE_S
+            )
+        row = self._connection.execute(
+            "SELECT pg_try_advisory_lock(%s, 0)", (self._lock,)
+        ).fetchone()
         return row == (True,)
 
     def _has_it(self) -> bool:

@@ -112,11 +112,12 @@ class PostgresLog:
 
         Raises:
             NotRemovable: Another one does.
+            AuditUnavailable: Nobody can say.
 
         """
         turn = PostgresTurn(self._conninfo, Lock.KEEP)
         try:
-            if not await asyncio.to_thread(turn.tried):
+            if not await _alone(turn):
                 raise NotRemovable("another gateway archives or removes records just now")
             yield
         finally:
@@ -216,13 +217,18 @@ class PostgresLog:
         checkpoints: Sequence[tuple[str, str]] = (),
         witnesses: Sequence[WitnessKey] = (),
     ) -> Verification:
-        """Compare the log with itself and with every checkpoint there is; see `verify`."""
+        """Compare the log with itself and with every checkpoint there is; see `verify`.
+
+        Raises:
+            AuditUnavailable: It could not be read to its end, so that nothing was found.
+
+        """
         try:
             with closing(connect(self._conninfo, application=READER)) as connection:
                 return verify_log(
                     connection, verifier, checkpoints=checkpoints, witnesses=witnesses
                 )
-        except psycopg.Error as error:
+        except (psycopg.Error, sqlite3.Error) as error:
             raise _unreadable(error) from error
 
     def segment_verified(self, path: Path, verifier: VerifierKey | None) -> BundleVerification:
@@ -232,6 +238,13 @@ class PostgresLog:
     def _looked(self, look: Callable[[PostgresLogReader], T]) -> T:
         with self.reading() as log:
             return look(log)
+
+
+async def _alone(turn: PostgresTurn) -> bool:
+    try:
+        return await asyncio.to_thread(turn.asked)
+    except psycopg.Error as error:
+        raise _unreadable(error) from error
 
 
 def _unreadable(error: Exception) -> AuditUnavailable:

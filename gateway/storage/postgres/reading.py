@@ -12,7 +12,7 @@ from psycopg.types.numeric import NumericBinaryLoader
 from gateway.audit.checkpoint import VerifierKey
 from gateway.audit.cosignature import WitnessKey
 from gateway.audit.query import Statement
-from gateway.storage.connection import Rows, columns_in
+from gateway.storage.connection import Rows, Unanswered, columns_in
 from gateway.storage.postgres.connection import Connection, Session, connect
 from gateway.storage.postgres.dialect import POSTGRES
 from gateway.storage.postgres.terms import NUL, filed
@@ -93,13 +93,15 @@ def translated(read: Callable[[], T]) -> T:
 
     Raises:
         sqlite3.IntegrityError: The tables do not allow it.
-        sqlite3.OperationalError: They cannot be read, or written.
+        sqlite3.OperationalError: They cannot be read, or written; `Unanswered` if nobody could be asked.
 
     """
     try:
         return read()
     except psycopg.IntegrityError as error:
         raise sqlite3.IntegrityError(error.diag.message_primary or str(error)) from error
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise Unanswered(str(error)) from error
     except psycopg.Error as error:
         raise sqlite3.OperationalError(str(error)) from error
 

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from itertools import count
 from typing import Any
 
 import pytest
@@ -13,10 +14,13 @@ from gateway.audit.merkle import leaf_hash
 from gateway.audit.query import QueryError, QueryTooLong
 from gateway.domain.audit import UNPLACED, LogEntry
 from gateway.errors import AuditUnavailable
+from gateway.storage.connection import Unanswered
 from gateway.storage.postgres import answers, following, log_views
 from gateway.storage.postgres.connection import Connection
 from gateway.storage.postgres.following import PostgresTurn
 from gateway.storage.postgres.log_views import PostgresLog
+from gateway.storage.postgres.reading import Reading
+from gateway.storage.tree import front_of
 from gateway.storage.verify import Finding
 from tests.storage.postgres.shared import (
     KEY,
@@ -29,6 +33,10 @@ from tests.storage.postgres.shared import (
 )
 
 _NOWHERE = "postgresql://postgres@/t?host=/nonexistent"
+_END_READERS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE application_name = 'douane reader' AND datname = current_database()"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -36,16 +44,16 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "_EVERY_S", 0.01)
 
 
-async def appended(made: Replica, count: int, start: int = 0) -> None:
+async def appended(made: Replica, number: int, start: int = 0) -> None:
     await asyncio.gather(
-        *(made.ledger.append(record(f"e{n}")) for n in range(start, start + count))
+        *(made.ledger.append(record(f"e{n}")) for n in range(start, start + number))
     )
 
 
 @asynccontextmanager
-async def logged(address: str, count: int) -> AsyncIterator[PostgresLog]:
+async def logged(address: str, number: int) -> AsyncIterator[PostgresLog]:
     async with replica(address) as made:
-        await appended(made, count)
+        await appended(made, number)
     ordered(address)
     with closing(PostgresLog(address)) as log:
         yield log
@@ -138,6 +146,37 @@ def test_what_cannot_be_read_is_said_to_be_unavailable() -> None:
                 look()
 
 
+async def test_a_database_that_is_down_is_neither_whole_nor_busy() -> None:
+    with closing(PostgresLog(_NOWHERE)) as log:
+        with pytest.raises(Unanswered):
+            front_of(log.opened())
+        with pytest.raises(AuditUnavailable):
+            async with log.alone():
+                pass
+
+
+@pytest.mark.parametrize("at", [0, 2, 4, 6])
+async def test_a_connection_that_is_lost_while_the_log_is_verified_finds_nothing(
+    address: str, owner: Connection, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    async with logged(address, 3) as log:
+        with closing(log.reader()) as reader:
+            verifier = VerifierKey.of(reader.log_id, KEY)
+        read, numbers = Reading.execute, count()
+
+        def cut(self: Reading, *given: Any) -> Any:
+            if next(numbers) == at:
+                owner.execute(_END_READERS)
+            return read(self, *given)
+
+        with monkeypatch.context() as cutting:
+            cutting.setattr(Reading, "execute", cut)
+            with pytest.raises(AuditUnavailable):
+                log.verify(verifier)
+        assert next(numbers) > at
+        assert log.verify(verifier).finding is Finding.OK
+
+
 async def test_a_reader_cannot_write(address: str) -> None:
     async with logged(address, 1) as log:
         with (
@@ -153,10 +192,7 @@ async def test_a_reader_comes_back_after_its_connection_was_ended(
     async with logged(address, 3) as log:
         with closing(log.reader()) as reader:
             assert reader.newest() == 2
-            owner.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE application_name = 'douane reader' AND datname = current_database()"
-            )
+            owner.execute(_END_READERS)
             assert reader.newest() == 2
 
 
