@@ -5,7 +5,7 @@ them with `--full`. `pytest --hypothesis-profile default` looks at new examples.
 
 Gateways are forked from a process that has loaded them, and what was found out about a policy is
 remembered for the run (`tests.forks`, `tests.remembered`). What wants PostgreSQL gets one
-(`tests.postgres`).
+(`tests.postgres`), and with `DOUANE_TEST_STORAGE=postgres` every gateway (`tests.backends`).
 """
 
 import gc
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests import forks, longest_first, quick, remembered, tables, together
+from tests import backends, forks, longest_first, quick, remembered, tables, together
 
 if TYPE_CHECKING:
     from tests.postgres import Postgres
@@ -37,6 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # the first process; the workers are told by it
         os.environ[remembered.KEPT_IN] = tempfile.mkdtemp(prefix="douane-remembered-")
+        if backends.SHARED:
+            config.pluginmanager.register(backends.Counted())
     remembered.begin()
     tables.begin()
     forks.begin()

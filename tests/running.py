@@ -19,7 +19,7 @@ from typing import Any
 
 from gateway.cli import main
 from gateway.processes import end_now
-from tests import forks
+from tests import backends, forks
 from tests.forks import Process
 from tests.servers.process import ROOT, free_port
 
@@ -172,10 +172,11 @@ def running_gateway(
 
     `settings` are further top-level keys of the configuration; with `tls` among them clients speak
     https, with the admin listener http all the same. `folder` holds the configuration,
-    the data and the log, so the next gateway in it goes on where this one ended. `program` is run
-    in place of `douane`, where it is given.
+    the data and the log, so the next gateway in it goes on where this one ended; what it keeps is where
+    the run of the tests has it (`tests.backends`). `program` is run in place of `douane`, where it is given.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    settings = dict(backends.chosen(folder, servers, settings))
     port, admin_port = ports or (free_port(), free_port())
     url = f"{'https' if 'tls' in settings else 'http'}://127.0.0.1:{port}"
     content = {

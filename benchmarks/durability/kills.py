@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 
 from gateway.storage.database import DATABASE
-from gateway.storage.reader import AuditReader
+from tests.backends import log_in
 from tests.e2e.posting import body_of, mirrored, modern_params
 from tests.e2e.scripted import Raw, raw_in_a_thread
 from tests.e2e.site import SERVERS
@@ -245,7 +245,7 @@ def _read_log(running: Running, survival: Survival) -> None:
     done = running.douane("audit", "verify")
     if done.returncode != 0:
         survival.verify_failures.append(f"after kill {survival.kills}: {done.stdout}{done.stderr}")
-    with closing(AuditReader.open(running.folder / "data" / DATABASE)) as reader:
+    with log_in(running.folder) as reader:
         while page := reader.after(survival.last):
             for record in page:
                 if record["kind"] == "gap":

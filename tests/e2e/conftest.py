@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends import PLANES, SHARED, left_out_if_shared
 from tests.e2e.planes import key_of, registered
 from tests.e2e.posting import Poster
 from tests.e2e.programs import CODE
@@ -71,7 +72,7 @@ def gateway(
         policies=policies_in(folder),
         limits={"calls_per_minute": 100_000, "upstream_failures": 1000},
         pins={"recheck": "1h", "fresh": "1h"},
-        planes={"authzen": registered(folder, edge=PLANE)},
+        **({} if SHARED else {"planes": {"authzen": registered(folder, edge=PLANE)}}),
     ) as running:
         for name in urls:
             running.approve_all(name)
@@ -81,6 +82,7 @@ def gateway(
 @pytest.fixture(scope="session")
 def plane(gateway: Corridor, session_raw: Raw) -> Iterator[str]:
     """The URL of a plane that carries calls to the scripted upstream, and asks about each."""
+    left_out_if_shared(PLANES)
     edge = Edge(douane=gateway.url, key=key_of("edge"), servers={"raw": session_raw.url})
     with plane_in_a_thread(edge, free_port()) as url:
         first = Poster(gateway, "raw", name="carried", by=url)

@@ -20,6 +20,7 @@ from aiohttp import web
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
+from tests.backends import PLANES, SHARED, left_out_if_shared
 from tests.demo.client import connected
 from tests.e2e.planes import key_of, registered
 from tests.e2e.posting import LEGACY, META, body_of
@@ -158,7 +159,7 @@ def module_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 policies=policies,
                 limits={"calls_per_minute": 100_000},
                 pins={"recheck": "1h", "fresh": "1h"},
-                planes={"authzen": registered(folder, edge=PLANE)},
+                **({} if SHARED else {"planes": {"authzen": registered(folder, edge=PLANE)}}),
             )
         )
         for name in SERVERS:
@@ -175,6 +176,7 @@ def _redacting(data: Path) -> None:
 
 @pytest.fixture(scope="module")
 def plane(module_world: World) -> Iterator[World]:
+    left_out_if_shared(PLANES)
     urls = {name: upstream.url for name, upstream in module_world.upstreams.items()}
     edge = Edge(douane=module_world.running.url, key=key_of("edge"), servers=urls)
     with plane_in_a_thread(edge, free_port()) as by:

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from aiohttp import web
 
+from tests.backends import FILES, only
 from tests.e2e.posting import LEGACY, Poster, body_of, mirrored, modern_params
 from tests.e2e.scripted import Raw, answer, instead, raw_in_a_thread, told
 from tests.e2e.site import OURS, SERVERS, Corridor
@@ -123,6 +124,7 @@ def forms_of(secret: str) -> set[bytes]:
     }
 
 
+@only(FILES)
 def test_no_file_holds_what_was_planted(site: tuple[Corridor, Raw]) -> None:
     gateway, raw = site
     _in_arguments(gateway)

@@ -16,6 +16,7 @@ import pytest
 
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.storage.store import Store
+from tests.backends import FILES, only
 from tests.e2e.own import own_gateway, until
 from tests.e2e.posting import Poster
 from tests.e2e.scripted import Raw
@@ -114,6 +115,7 @@ async def lived(data_dir: Path, client: str) -> None:
         await store.close()
 
 
+@only(FILES)
 def test_what_is_not_usual_is_on_record_and_told(
     tmp_path: Path, session_raw: Raw, receiver: Receiver
 ) -> None:

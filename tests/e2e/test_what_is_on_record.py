@@ -12,8 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 from gateway.audit.record import FIELDS
-from gateway.storage.database import DATABASE
-from gateway.storage.reader import AuditReader
+from tests.backends import log_in
 from tests.e2e.forms import must_arrive
 from tests.e2e.own import edit, until
 from tests.e2e.posting import Poster, body_of, mirrored
@@ -278,11 +277,8 @@ def _change(gateway: Corridor) -> None:
 
 
 def _records(folder: Path) -> list[dict[str, Any]]:
-    reader = AuditReader.open(folder / "data" / DATABASE)
-    try:
+    with log_in(folder) as reader:
         return [json.loads(one.body) for one in reader.stored_after(-1, 10_000)]
-    finally:
-        reader.close()
 
 
 @pytest.mark.parametrize("what", list(TABLE))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.backends import FILES, only
 from tests.e2e.test_record_leaves import cause, exports, kill, metric, readyz, until
 from tests.export.witness import Said, Witness, witnessing
 from tests.running import DOUANE, Running, running_gateway
@@ -87,6 +88,7 @@ def test_the_log_is_witnessed_over_kills_and_an_auditor_sees_it(tmp_path: Path) 
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@only(FILES)
 def test_a_log_that_was_put_back_is_told_of_and_on_record(tmp_path: Path) -> None:
     ports, folder = (free_port(), free_port()), tmp_path / "g"
     with witnessing(Witness()) as witness:

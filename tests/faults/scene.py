@@ -8,14 +8,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gateway.storage.database import DATABASE
-from gateway.storage.keeping import waiting_in
-from gateway.storage.reader import AuditReader
+from tests.backends import log_in, taken_up
 from tests.e2e.posting import Poster
 from tests.e2e.scripted import Raw, raw_in_a_thread
 from tests.e2e.site import SERVERS, Corridor
@@ -76,13 +74,12 @@ class Scene:
     def log(self) -> list[dict[str, Any]]:
         """The whole log, in order, once all is there that a gateway takes which is well."""
         eventually(self._is_written)
-        path = self.running.folder / "data" / DATABASE
-        with closing(AuditReader.open(path)) as reader:
+        with log_in(self.running.folder) as reader:
             return list(reader.export())
 
     def _is_written(self) -> bool:
         ended = self.running.process.poll() is not None
-        if ended or not waiting_in(self.running.folder / "data"):
+        if ended or taken_up(self.running.folder):
             return True
         try:
             return self.readiness[0] != 200

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from gateway.storage.database import CHECKPOINT, DATABASE
+from tests.backends import FILES, only
 from tests.faults.scene import Scene, Told, eventually, gateway, scene
 
+pytestmark = only(FILES)
 BALLAST = "ballast"
 LOCKING = """
 import sqlite3, sys

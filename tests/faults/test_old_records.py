@@ -1,15 +1,13 @@
 """Old records leave a running gateway's log by a command, and are proven afterwards."""
 
-import contextlib
 import json
-import sqlite3
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from gateway.storage.database import DATABASE
+from tests.backends import log_in
 from tests.faults.scene import scene
 from tests.running import Running
 
@@ -42,8 +40,8 @@ def test_old_records_go_into_files_and_then_out_of_the_log(tmp_path: Path) -> No
         assert (row["from"], row["to"]) == (0, 256)
 
         assert at.call().code is None
-        with contextlib.closing(sqlite3.connect(tmp_path / "data" / DATABASE)) as connection:
-            assert connection.execute("SELECT min(leaf_index) FROM audit").fetchone() == (256,)
+        with log_in(tmp_path) as reader:
+            assert next(iter(reader.export()))["leaf_index"] == 256
         assert at.verified() == ""
         (file,) = archive.glob("*.jsonl")
         good = running.douane("audit", "verify", "--segment", str(file))

@@ -12,6 +12,7 @@ from gateway.storage.connection import Durability
 from gateway.storage.database import DATABASE
 from gateway.storage.store import Store
 from gateway.storage.verify import own_verifier, verify
+from tests.backends import FILES, only
 from tests.pipeline.house import House
 from tests.storage.powercut import Kind, Unsupported, recorded
 
@@ -42,12 +43,14 @@ def recordable() -> None:
         pytest.skip(str(error))
 
 
+@only(FILES)
 @pytest.mark.usefixtures("recordable")
 def test_no_acknowledged_record_is_lost_to_a_power_cut(tmp_path: Path) -> None:
     losses = cut_power(Durability.POWER, CUTS, tmp_path, rounds=ROUNDS)
     assert (losses.cuts, losses.losing, losses.broken) == (CUTS, 0, [])
 
 
+@only(FILES)
 @pytest.mark.usefixtures("recordable")
 def test_what_survives_the_process_only_is_lost_to_a_power_cut_but_the_log_stays_whole(
     tmp_path: Path,
@@ -57,6 +60,7 @@ def test_what_survives_the_process_only_is_lost_to_a_power_cut_but_the_log_stays
     assert losses.broken == []
 
 
+@only(FILES)
 @pytest.mark.usefixtures("recordable")
 async def test_a_disk_that_stalls_costs_a_refusal_and_nothing_is_sent(tmp_path: Path) -> None:
     with recorded() as recording:

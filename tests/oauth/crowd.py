@@ -11,7 +11,7 @@ import urllib.request
 from asyncio.subprocess import PIPE
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,7 @@ from authlib.oauth2.rfc7636 import create_s256_code_challenge
 
 from gateway.domain.grants import AuthorizationCode, Grant
 from gateway.oauth.protocol import token_hash
-from gateway.storage.database import DATABASE
-from gateway.storage.identity.store import IdentityStores
-from gateway.storage.keeping import waiting_in
-from gateway.storage.reader import AuditReader
+from tests.backends import identity_in, log_in, taken_up
 from tests.moved_clock import MovedClock
 from tests.oauth import refreshing_process
 from tests.oauth.issuing import ALICE, APP, CALLBACK, OTHER, SCOPES, VERIFIER
@@ -48,12 +45,11 @@ class Desk:
 
     def told(self) -> Counter[str]:
         """Return how often the token endpoint answered what, by its records."""
-        path, about = self.running.folder / "data" / DATABASE, "oauth/token"
         deadline = time.monotonic() + _PATIENCE_S
-        while waiting_in(path.parent) and time.monotonic() < deadline:
+        while not taken_up(self.running.folder) and time.monotonic() < deadline:
             time.sleep(0.1)
-        with closing(AuditReader.open(path)) as reader:
-            asked = [one for one in reader.export() if one.get("method") == about]
+        with log_in(self.running.folder) as reader:
+            asked = [one for one in reader.export() if one.get("method") == "oauth/token"]
         return Counter(one["reasons"][0]["code"] for one in asked)
 
     def sign_in(self) -> str:
@@ -68,7 +64,7 @@ class Desk:
             created_at=self.clock(),
             expires_at=self.clock() + 90 * DAY,
         )
-        stores = IdentityStores.open(self.running.folder / "data", clock=self.clock)
+        stores = identity_in(self.running.folder, clock=self.clock)
         try:
             stores.grants.issue_code(
                 grant,
@@ -118,7 +114,7 @@ def desk(folder: Path) -> Iterator[Desk]:
     ports = (free_port(), free_port())
     (folder / "gateway").mkdir(mode=0o700)
     (folder / "gateway" / "data").mkdir(mode=0o700)
-    stores = IdentityStores.open(folder / "gateway" / "data", clock=clock)
+    stores = identity_in(folder / "gateway", clock=clock)
     try:
         stores.users.add(replace(ALICE, issuer=f"http://127.0.0.1:{ports[0]}"))
         for client in (APP, OTHER):
