@@ -109,6 +109,7 @@ class Admin:
             "audit.exports": export.list,
             "audit.evidence": export.evidence,
             "audit.stats": audit.stats,
+            "audit.lag": audit.lag,
             "audit.verified": verifying.verified,
             "audit.holds": keeping.holds,
             "audit.questions": ask.questions,

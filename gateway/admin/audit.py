@@ -21,7 +21,7 @@ from gateway.audit.query import (
     time_us,
     told,
 )
-from gateway.audit.questions import of_decision
+from gateway.audit.questions import LATE_S, of_decision
 from gateway.errors import BadCommand, NotFound
 from gateway.ports import Clock
 from gateway.turns import in_thread
@@ -68,6 +68,7 @@ class AuditReader(Protocol):
 
     def find(self, record_id: str) -> Row | None: ...
     def waits(self, record_id: str) -> bool: ...
+    def lag_s(self) -> float: ...
     def after(self, leaf_index: int, limit: int) -> Rows: ...
     def newest(self) -> int: ...
     def first_since(self, time_us: int) -> int: ...
@@ -268,6 +269,12 @@ class AuditDesk:
             "verdicts": found.verdicts,
             "codes": found.codes,
         }
+
+    async def lag(self, person: Person) -> Row:
+        """Return for how long the oldest record waits that is in no answer yet, and whether that is too long."""
+        _need_auditor(person)
+        found = await self._read(self._reader.lag_s)
+        return {"lag_s": round(found, 1), "late": found >= LATE_S}
 
     async def hash(self, person: Person, *, content: Any) -> Row:
         """Return the keyed hashes by which a value is found in records.

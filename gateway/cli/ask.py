@@ -10,6 +10,7 @@ import click
 from gateway.admin.names import Names
 from gateway.cli.connection import Connection, connect
 from gateway.cli.context import Place, as_json, in_full, place
+from gateway.cli.lag import late
 from gateway.cli.names import names_of
 from gateway.cli.output import Column, cell, cut, print_rows, room
 from gateway.cli.records import columns_of
@@ -226,8 +227,8 @@ def _tell(
 def _say_rest(answer: Mapping[str, Any]) -> None:
     """Say on standard error what the rows leave out, if they do."""
     if not answer["complete"]:
-        late = answer.get("lag_s")
-        why = "the index is being made" if late is None else f"the log is {late} s late"
+        lag_s = answer.get("lag_s")
+        why = "the index is being made" if lag_s is None else late(lag_s)
         click.echo(f"{why}: this answer goes up to record {answer['through']}", err=True)
     if answer["next"] is not None:
         click.echo(f"there may be more: --after {answer['next']}", err=True)

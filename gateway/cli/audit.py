@@ -15,6 +15,7 @@ from gateway.cli.audit_export import export, exports, notes_in, say_export, told
 from gateway.cli.connection import connect
 from gateway.cli.context import Place, as_json, in_full, place
 from gateway.cli.failure import NO, WRONG_USE, Failed
+from gateway.cli.lag import say_lag
 from gateway.cli.names import names_of
 from gateway.cli.output import cell, print_fields, print_json, print_rows, room
 from gateway.cli.records import columns_of, line_of
@@ -61,8 +62,10 @@ def query(place: Place, /, *, as_json: bool, wide: bool, **asked: Any) -> None:
     with connect(place.config) as gateway:
         names = Names([]) if as_json and asked["principal"] is None else names_of(gateway)
         principal = names.id_of(asked.pop("principal"))
+        lag = gateway.call("audit.lag")
         records = gateway.call("audit.query", principal=principal, **asked)
     print_rows(records, columns_of(names), as_json=as_json, wide=wide)
+    say_lag(lag)
     if len(records) == asked["limit"]:
         cursor = cursor_of(records[-1], Order(asked["order"]))
         click.echo(f"there may be more: --after {cursor}", err=True)

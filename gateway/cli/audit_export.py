@@ -27,6 +27,7 @@ from gateway.audit.forms import Form, Stored, written_as
 from gateway.cli.connection import Connection, connect
 from gateway.cli.context import Place, as_json, in_full, place
 from gateway.cli.failure import NO, WRONG_USE, Failed
+from gateway.cli.lag import say_lag
 from gateway.cli.output import cell, print_fields, print_json, print_rows
 from gateway.cli.whole_file import whole_file
 
@@ -69,7 +70,9 @@ def export(
     if form == _PARQUET and output is None and sys.stdout.isatty():
         raise Failed("parquet is not for a terminal; give --output FILE", exit_code=WRONG_USE)
     with _opened(output) as target, connect(place.config) as gateway:
+        lag = gateway.call("audit.lag")
         write(target, gateway, asked)
+    say_lag(lag)
 
 
 def _written_as(form: str) -> _Write:

@@ -110,6 +110,10 @@ class LogReader:
         """Say whether that record is durable, and has no place in the log yet."""
         return False
 
+    def lag_s(self) -> float:
+        """Return for how long the oldest record has waited that is durable and has no place yet."""
+        return 0.0
+
     def newest(self) -> int:
         """Return the last record's leaf index; -1 if there is none."""
         (last,) = self._connection.execute("SELECT max(leaf_index) FROM audit").fetchone()

@@ -172,6 +172,11 @@ class Metrics:
             ["follower"],
             registry=self._registry,
         )
+        self.lag = Gauge(
+            "douane_audit_lag_seconds",
+            "For how long the oldest record waits that is durable and not in the log yet, or nobody could say.",
+            registry=self._registry,
+        )
         self.spooled = Gauge(
             "douane_audit_spooled_records",
             "Records that the audit log did not take, and that wait in the spool.",
@@ -274,6 +279,10 @@ class Metrics:
             gauge.clear()
             for follower, count in counts.items():
                 gauge.labels(follower).set_function(count)
+
+    def count_lag(self, lag_s: Callable[[], float]) -> None:
+        """Have the gauge of what is not in the log yet say what this gives, whenever somebody looks."""
+        self.lag.set_function(lag_s)
 
     def waited_for_record(self, place: str, seconds: float) -> None:
         """Count that a record was waited for so long until it was durable in `place`."""

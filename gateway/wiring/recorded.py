@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
@@ -22,13 +23,15 @@ from gateway.wiring.alerts import (
 )
 from gateway.wiring.background import begun, ended
 from gateway.wiring.exporting import outlets_of
-from gateway.wiring.stores import Source, Stores
+from gateway.wiring.stores import LogReader, Source, Stores
 from gateway.wiring.witnessing import witnesses_of
 
 logger = logging.getLogger(__name__)
 
 _PAGE = 500
 _LOOK_S = 0.5
+_ANSWERED_S = 2.0
+"""So long an answer of how late the log is stands by itself."""
 
 
 class Recorded:
@@ -90,9 +93,10 @@ class Recorded:
         for act in self._first:
             await act()
         async with AsyncExitStack() as stack:
-            self._newest = stack.enter_context(closing(self._store.log.reader())).newest
+            log = stack.enter_context(closing(self._store.log.reader()))
+            self._newest = log.newest
             if not self._alone:
-                looking = begun(self._look(self._newest), "looking how long the log is")
+                looking = begun(self._look(log), "looking how long the log is, and how late")
                 stack.push_async_callback(ended, looking)
             for source in self._sources:
                 stack.callback(source.close)
@@ -114,13 +118,17 @@ class Recorded:
         """Return what /readyz says of followers whose sinks do not take records, which wait."""
         return {one.name: one.failing for one in self.at_work if one.failing}
 
-    async def _look(self, newest: Callable[[], int]) -> None:
+    async def _look(self, log: LogReader) -> None:
         # A file answers at once; a server that is silent would hold up whoever asks.
-        seen = -1
+        seen, waited, since = -1, 0.0, time.monotonic()
         self._newest = lambda: seen
+        # What nobody can say gets later with the time.
+        self._metrics.count_lag(lambda: waited + max(0.0, time.monotonic() - since - _ANSWERED_S))
         while True:
             with suppress(sqlite3.Error):
-                seen = await asyncio.to_thread(newest)
+                seen = await asyncio.to_thread(log.newest)
+                waited = await asyncio.to_thread(log.lag_s)
+                since = time.monotonic()
             await asyncio.sleep(_LOOK_S)
 
     def _behind(self, follower: Follower) -> float:

@@ -205,6 +205,23 @@ class Unplaced:
         return record_id == "r1"
 
 
+@pytest.mark.parametrize(("waited", "told"), [(0.94, (0.9, False)), (4.23, (4.2, True))])
+async def test_a_log_that_is_late_is_told_to_be(waited: float, told: tuple[float, bool]) -> None:
+    class Reader:
+        def lag_s(self) -> float:
+            return waited
+
+    reader: Any = Reader()
+    desk = AuditDesk(
+        reader,
+        Archive(_never, _never),  # type: ignore[arg-type]
+        new_journal(MemoryAuditLog()),
+        hashes_of=list,
+        clock=lambda: NOW,
+    )
+    assert tuple((await desk.lag(AUDITOR)).values()) == told
+
+
 async def test_a_record_without_a_place_says_so() -> None:
     reader: Any = Unplaced()
     desk = AuditDesk(
@@ -396,6 +413,7 @@ async def test_nobody_else_reads_the_log(tmp_path: Path, person: Any) -> None:
             "audit.explain": b'{"decision": "d"}',
             "audit.show": b'{"record": "r"}',
             "audit.stats": b"{}",
+            "audit.lag": b"{}",
             "audit.verify": b"{}",
             "audit.verified": b"{}",
             "audit.hash": b'{"content": 1}',

@@ -357,6 +357,7 @@ async def test_every_use_case_has_its_command(tmp_path: Path) -> None:
         "audit.hash",
         "audit.hold",
         "audit.holds",
+        "audit.lag",
         "audit.prune",
         "audit.query",
         "audit.questions",

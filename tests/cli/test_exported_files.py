@@ -17,6 +17,7 @@ from gateway.audit.merkle import leaf_hash
 from gateway.cli import audit_export
 from gateway.cli.failure import Failed
 from gateway.cli.whole_file import whole_file
+from gateway.storage.reader import LogReader
 from tests.admin.world import sighting
 from tests.cli.world import Site
 from tests.running import DOUANE
@@ -56,6 +57,16 @@ def test_a_parquet_file_holds_what_the_lines_do(full: Site, asked: tuple[str, ..
     selection = json.loads(table.schema.metadata[b"douane.selection"])
     assert selection == ({"where": "kind = pin"} if asked else {})
     assert table.schema.metadata[b"douane.log_id"].decode() == lines[0]["log_id"]
+
+
+def test_a_log_that_is_late_is_said_to_be_beside_what_is_in_it(
+    full: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LogReader, "lag_s", lambda _: 4.23)
+    for words in (("query", "--json"), ("export",)):
+        told = full.run("audit", *words)
+        assert "the log is 4.2 s late: what was recorded since" in told.stderr
+        assert all(json.loads(line) for line in told.stdout.splitlines())
 
 
 def leaf_of(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -294,7 +294,8 @@ class Answering:
     """A gateway that answers one command with what it is given."""
 
     def __init__(self, command: str, result: Any) -> None:
-        self.answers = {"whoami": ROLES, "clients.list": CLIENTS, command: result}
+        lag = {"lag_s": 0.0, "late": False}
+        self.answers = {"whoami": ROLES, "clients.list": CLIENTS, "audit.lag": lag, command: result}
         self.asked: dict[str, Any] = {}
 
     def call(self, command: str, **arguments: Any) -> Any:

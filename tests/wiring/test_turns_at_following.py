@@ -1,6 +1,7 @@
 """Of gateways that share a log one follows it, and stops as soon as it is not known to be its turn."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -11,10 +12,12 @@ from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.ports.following import StoredRecord
 from gateway.storage.store import Store
 from gateway.web.metrics import Metrics
+from gateway.wiring import recorded
 from gateway.wiring.recorded import Recorded
 from tests.storage.suite import NOW
 
 NAME = "export here"
+NAMED = "douane_audit_lag_seconds "
 CONFIG = Config.model_validate({"version": 1, "public_url": "https://gateway.example"})
 
 
@@ -58,6 +61,49 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 async def append(store: Store, name: str) -> None:
     await store.audit.append(AuditRecord(kind=RecordKind.SYSTEM, time=NOW, id=name))
     await store.caught_up()
+
+
+class Looked:
+    """A log of which a test says how late it is, or that nobody can say."""
+
+    def __init__(self) -> None:
+        self.lag: float | None = 4.2
+        self.asked = asyncio.Event()
+
+    def newest(self) -> int:
+        return 7
+
+    def lag_s(self) -> float:
+        self.asked.set()
+        if self.lag is None:
+            raise sqlite3.OperationalError
+        return self.lag
+
+
+async def test_how_late_the_log_is_is_told_and_not_forgotten_where_nobody_can_say(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded, "_LOOK_S", 0.0)
+    monkeypatch.setattr(recorded, "_ANSWERED_S", 0.0)
+    metrics, log = Metrics(), Looked()
+
+    def told() -> float:
+        (line,) = [one for one in metrics.page().decode().splitlines() if one.startswith(NAMED)]
+        return float(line.split()[1])
+
+    async def reached(least: float) -> None:
+        async with asyncio.timeout(60):
+            while told() < least:
+                await asyncio.sleep(0.01)
+
+    found = Recorded(CONFIG, store, metrics, turn=Given())
+    looking = asyncio.create_task(found._look(log))  # type: ignore[arg-type]
+    await reached(4.2)
+    log.lag = None
+    await reached(4.7)
+    log.lag = 9.0
+    await reached(9.0)
+    looking.cancel()
 
 
 async def test_followers_are_at_work_in_their_turn_alone(store: Store) -> None:

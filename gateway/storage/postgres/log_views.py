@@ -191,8 +191,7 @@ class PostgresLog:
 
     def lag_s(self) -> float:
         """Return for how long the oldest record has waited that is durable and not in the log."""
-        ((waited,),) = self._looked(lambda _: self._looking.execute("SELECT lag_1()").fetchall())
-        return float(waited)
+        return self._looked(PostgresLogReader.lag_s)
 
     async def place(self, record_id: str) -> int | None:
         """Return where a record of that id stands, once it does; `None` if it does not in a second."""

@@ -134,6 +134,11 @@ class PostgresLogReader(CountingReader):
         row = self._connection.execute("SELECT waits_1(?)", (record_id,)).fetchone()
         return bool(row[0])
 
+    def lag_s(self) -> float:
+        """Return for how long the oldest record has waited that is durable and has no place yet."""
+        ((waited,),) = self._connection.execute("SELECT lag_1()").fetchall()
+        return float(waited)
+
     def _open(self) -> str:
         late = (
             " AND NOT EXISTS (SELECT FROM late_calls AS l WHERE l.decision_id = audit.decision_id)"
