@@ -60,6 +60,19 @@ test: setup model ## Run every test.
 	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium-headless-shell bubblewrap git postgresql && wait
 	$(PYTEST) --together
 
+# Of the tests whose gateways can be over PostgreSQL, those of which most goes wrong there.
+SAMPLE := tests/faults/test_restarts.py tests/faults/test_power_and_kills.py tests/faults/test_failing_policy.py \
+	tests/e2e/test_session_attacks.py tests/e2e/test_response_attacks.py tests/e2e/test_ends_and_begins_again.py
+
+.PHONY: storage-sample
+storage-sample: setup ## Run some faults and attacks with every gateway over PostgreSQL, as CI does.
+	@PYTHON=$(PYTHON) .ci/system postgresql
+	DOUANE_TEST_STORAGE=postgres $(PYTEST) $(SAMPLE)
+
+.PHONY: storage-report
+storage-report: ## Run every test with every gateway over PostgreSQL.
+	DOUANE_TEST_STORAGE=postgres $(MAKE) --no-print-directory test
+
 .PHONY: quick
 quick: setup ## Run the fast tests of every room: a minute, and no servers, browsers or weights.
 	@PYTHON=$(PYTHON) .ci/system bubblewrap
