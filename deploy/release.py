@@ -1,4 +1,4 @@
-"""Builds all of a release into dist/: wheel, locked requirements, image, bills, signed provenance.
+"""Builds all of a release into dist/: wheel, requirements, chart, image, bills, signed provenance.
 
 `make release KEY=release.pem [IMAGE=localhost/douane:local]`. Without a key nothing is signed.
 """
@@ -15,6 +15,7 @@ import zipfile
 from hashlib import file_digest
 from pathlib import Path
 
+from deploy.chart import archive
 from deploy.provenance import envelope, public_pem, signing_key, statement
 from deploy.sbom import bom, debian
 
@@ -97,6 +98,7 @@ def release(dist: Path, *, key: Path | None, image: str) -> list[Path]:
     text = requirements(built.name, digest_of(built), lock)
     (dist / f"{stem}.requirements").write_text(text, encoding="utf-8")
     _write_json(dist / f"{stem}.cdx.json", bom(lock, project["version"]))
+    (dist / f"{stem}.chart.tgz").write_bytes(archive(_ROOT / "deploy" / "helm" / "douane"))
     if image:
         _image(image, stem, dist, lock, project["version"])
     _attest(dist, stem, key, image)

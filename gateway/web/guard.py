@@ -1,6 +1,7 @@
 """What is checked before a body is parsed: address, Host, Origin, size, who only got refusals."""
 
 import asyncio
+import ipaddress
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,6 +16,7 @@ from gateway.domain._value import value
 from gateway.domain.throttle import Throttle
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not listened on
 _MOST_DIGITS = 18
 _PATH = re.compile(rb"(?:/(?!\.{0,2}(?:/|$))[A-Za-z0-9._~-]+)+|/", re.ASCII)
 """How every path of ours is spelled: nothing to decode, no empty segment, `.` or `..`, no last `/`."""
@@ -47,10 +49,16 @@ class Guard:
     origins: frozenset[str] | None
     """Exact `Origin` values, lower case; `None` only in front of what judges them itself."""
     request_bytes: int
+    by_address: bool = False
+    """Whether the address at which a connection arrived is a `Host` too, as whoever probes writes it.
+    A page that rebinds a name has that name there, and never an address of ours."""
 
     def refuses(self, scope: Scope) -> Refused | None:
         """Return why the request of this scope is refused, or `None`."""
-        return self.check(scope["headers"]) or _misspelled(scope)
+        guard = self
+        if self.by_address:
+            guard = replace(self, hosts=self.hosts | _arrived_at(scope))
+        return guard.check(scope["headers"]) or _misspelled(scope)
 
     def check(self, headers: Iterable[tuple[bytes, bytes]]) -> Refused | None:
         """Return why a request with these raw headers is refused, or `None`.
@@ -82,6 +90,17 @@ class Guard:
         if not content_length.isdigit() or len(content_length) > _MOST_DIGITS:
             return False
         return int(content_length) <= self.request_bytes
+
+
+def _arrived_at(scope: Scope) -> frozenset[str]:
+    """Return the `Host` of whoever asked for this connection's address itself; none if it has none."""
+    if scope.get("server") is None:
+        return frozenset()
+    host, port = scope["server"]
+    address = ipaddress.ip_address(host)
+    # A socket for both kinds of address tells those of IPv4 in the other's form.
+    plain = getattr(address, "ipv4_mapped", None) or address
+    return frozenset({f"{_bracketed(str(plain))}:{port}"})
 
 
 def _misspelled(scope: Scope) -> Refused | None:
@@ -150,6 +169,16 @@ def guard_for(
     origins = {f"{parts.scheme}://{name}" for name in hosts} if host in _LOOPBACK else set()
     origins |= {public_url.lower()} | {origin.lower() for origin in allowed_origins}
     return Guard(hosts=frozenset(hosts), origins=frozenset(origins), request_bytes=request_bytes)
+
+
+def guard_of_admins(listen: tuple[str, int], request_bytes: int) -> Guard:
+    """Return the guard of the admin listener, which has no name but the address it listens on.
+
+    On every address, each of them is its own.
+    """
+    host, port = listen
+    guard = guard_for(f"http://{_bracketed(host)}:{port}", listen, (), request_bytes)
+    return replace(guard, by_address=host in _EVERY_ADDRESS)
 
 
 def _bracketed(host: str) -> str:

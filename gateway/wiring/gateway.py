@@ -34,7 +34,7 @@ from gateway.web.app import PublicApp
 from gateway.web.bounds import Bounds
 from gateway.web.connections import Listener
 from gateway.web.door import admin_door
-from gateway.web.guard import guard_for
+from gateway.web.guard import guard_for, guard_of_admins
 from gateway.web.guarded import Guarded
 from gateway.web.mcp import McpEndpoint
 from gateway.web.metrics import Metrics
@@ -323,7 +323,7 @@ class Gateway:
     def admin_app(self) -> Guarded:
         """Return the application of the admin listener."""
         listen = self._config.admin_listen
-        guard = guard_for(f"http://{listen}", (listen.host, listen.port), (), _API_BYTES)
+        guard = guard_of_admins((listen.host, listen.port), _API_BYTES)
         address = client_address(self._config.trusted_proxies)
         api = ApiEndpoint(
             self._admin.commands,

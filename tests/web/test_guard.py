@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.web.guard import Guard, Refused, guard_for
+from gateway.web.guard import TARGET, Guard, Refused, guard_for, guard_of_admins
 
 ORIGIN = Refused(status=403, code="origin", text="this Origin is not allowed")
 HOST = Refused(status=421, code="host", text="this Host is not served here")
@@ -127,3 +127,48 @@ def test_an_address_of_ipv6_is_written_in_brackets():
 def test_the_operator_may_name_further_origins():
     guard = guard_for("https://gw.example", ("10.0.0.1", 8080), ["https://App.example"], 1024)
     assert allowed(guard)[1] == {"https://gw.example", "https://app.example"}
+
+
+def asked_at(server, host, listen=("0.0.0.0", 8081)):
+    """Return why the admin listener refuses what arrived at `server` for `host`."""
+    scope = {
+        "headers": [(b"host", host.encode())],
+        "server": server,
+        "raw_path": b"/readyz",
+        "extensions": {TARGET: {"sent": b"/readyz"}},
+    }
+    return guard_of_admins(listen, 1024).refuses(scope)
+
+
+@pytest.mark.parametrize(
+    ("server", "host"),
+    [
+        (("10.1.2.3", 8081), "10.1.2.3:8081"),
+        (("::ffff:10.1.2.3", 8081), "10.1.2.3:8081"),
+        (("2001:db8::1", 8081), "[2001:db8::1]:8081"),
+    ],
+)
+def test_who_listens_on_every_address_answers_to_the_one_that_was_asked(server, host):
+    """A kubelet and a Prometheus write the address of the pod."""
+    assert asked_at(server, host) is None
+    assert asked_at(server, host, ("::", 8081)) is None
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:8081", "10.1.2.4:8081", "10.1.2.3:80", "10.1.2.3", ""],
+)
+def test_a_name_that_leads_to_our_address_is_none_of_ours(host):
+    assert asked_at(("10.1.2.3", 8081), host) == HOST
+    assert asked_at(None, host) == HOST
+
+
+def test_who_listens_on_one_address_answers_to_that_alone():
+    """What arrived at another one was sent there by somebody in between."""
+    assert asked_at(("10.9.9.9", 8081), "10.9.9.9:8081", ("10.1.2.3", 8081)) == HOST
+    assert asked_at(("10.1.2.3", 8081), "10.1.2.3:8081", ("10.1.2.3", 8081)) is None
+
+
+def test_the_public_listener_has_its_names_alone():
+    guard = guard_for("https://gw.example", ("0.0.0.0", 8080), [], 1024)
+    assert not guard.by_address
