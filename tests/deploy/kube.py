@@ -50,20 +50,30 @@ def rendered(values: Mapping[str, Any], chart: Path = CHART) -> list[Manifest]:
         Refused: It makes nothing of them.
 
     """
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump(values, file)
-        file.flush()
-        done = _run(HELM, "template", "douane", chart, "-f", file.name)
+    done = _templated(json.dumps(values), chart)
     if done.returncode:
         raise Refused(done.stderr.strip())
     return _documents(done.stdout)
 
 
+@cache
+def _templated(values: str, chart: Path) -> "subprocess.CompletedProcess[str]":
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write(values)
+        file.flush()
+        return _run(HELM, "template", "douane", chart, "-f", file.name)
+
+
 def built(folder: Path) -> list[Manifest]:
     """Return what Kustomize makes of a folder."""
-    done = _run(KUBECTL, "kustomize", folder)
+    done = _kustomized(folder)
     assert done.returncode == 0, done.stderr
     return _documents(done.stdout)
+
+
+@cache
+def _kustomized(folder: Path) -> "subprocess.CompletedProcess[str]":
+    return _run(KUBECTL, "kustomize", folder)
 
 
 def linted(values: Path) -> str:
