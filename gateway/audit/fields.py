@@ -16,7 +16,7 @@ class Type(StrEnum):
 
 _NUMBERS = frozenset({"upstream_status", "result_bytes", "duration_us", "seq", "leaf_index"})
 _STRUCTURES = frozenset({
-    "arguments", "roles", "obligations", "label_before", "label_after", "sources", "destinations",
+    "arguments", "roles", "obligations", "label_before", "label_after", "owes", "sources", "destinations",
     "reasons", "charged", "question", "candidate", "evidence", "truncated",
 })  # fmt: skip
 

@@ -24,7 +24,7 @@ LARGEST_RECORD_BYTES = 64 * 1024
 FIELDS = (
     "log_id", "id", "time", "kind", "principal", "client", "endpoint", "revision", "method",
     "server", "target", "effect", "pin_digest", "arguments_hmac", "arguments", "roles", "source_ip",
-    "token_id", "obligations", "task", "label_before", "label_because", "label_after", "sources", "destinations", "verdict", "code",
+    "token_id", "obligations", "task", "label_before", "label_because", "label_after", "owes", "sources", "destinations", "verdict", "code",
     "reasons", "policy_digest", "config_digest", "decision_id", "approval_id", "run", "origin", "plane", "request_id", "parent", "script_sha256", "seq",
     "upstream_status", "result_hmac", "result_bytes", "duration_us", "trace_id", "parent_span", "charged", "question", "candidate", "evidence",
     "truncated",
@@ -46,7 +46,7 @@ _SEARCHABLE = frozenset({str, type(None)})
 _OURS = frozenset(
     (
         "log_id", "id", "time", "kind", "principal", "effect", "pin_digest", "arguments_hmac",
-        "arguments", "roles", "source_ip", "token_id", "label_before", "label_because", "label_after", "sources",
+        "arguments", "roles", "source_ip", "token_id", "label_before", "label_because", "label_after", "owes", "sources",
         "destinations", "verdict", "policy_digest", "config_digest", "decision_id",
         "approval_id", "run", "origin", "parent", "script_sha256", "seq", "upstream_status",
         "result_hmac", "result_bytes", "duration_us", "trace_id", "parent_span",
@@ -68,9 +68,9 @@ _PLACE = {name: place for place, name in enumerate(_GIVEN)}
 _STANDING = frozenset({"arguments", "destinations", "sources"})
 """Members that are not written down as they are given."""
 
-# Clipped, any record fits: each of its at most 50 members is then at most 256 characters of
+# Clipped, any record fits: each of its at most 51 members is then at most 240 characters of
 # at most six bytes each ("\u0000"), or 1024 bytes of other JSON.
-_CLIPPED_CHARACTERS = 256
+_CLIPPED_CHARACTERS = 240
 _KEPT_BYTES = 1024
 _LEFT_OUT_FIRST = ("candidate", "arguments", "question")
 _MOST_SERVERS = 128

@@ -5,8 +5,6 @@ asks again. So its run counts as if it had read the worst that could come until 
 what did, and for good if it does not.
 """
 
-import asyncio
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
@@ -22,7 +20,7 @@ from gateway.domain.labels import Label
 from gateway.domain.planes import Debt, Plane, Reports
 from gateway.domain.scripts import ScriptId
 from gateway.domain.shares import Shares, octets_of_call
-from gateway.errors import AuditUnavailable, Fault, GatewayError, RateLimited
+from gateway.errors import AuditUnavailable, Fault, RateLimited
 from gateway.pipeline.labels import source_of
 from gateway.pipeline.owing import Owing
 from gateway.pipeline.trail import Trail
@@ -42,8 +40,6 @@ _FORMER: Final = ""
 
 Record = Callable[[AuditRecord], Awaitable[None]]
 """Has an intent durable on return, if what it was decided on still holds."""
-
-logger = logging.getLogger(__name__)
 
 
 @value
@@ -115,20 +111,20 @@ class Debts:
     async def owe(
         self, plane: Plane, permit: Permit, trail: Trail, worst: Label, record: Record
     ) -> None:
-        """Put the permitted call's intent on record, and have its run owe what it may bring.
+        """Put the permitted call's intent on record, by which its run owes what it may bring.
 
-        Both are durable on return: `record` has the intent recorded. Of a plane that reports nothing it is in the run's label at once,
-        for good.
+        It is durable on return: `record` has it recorded, or says what stands against the call still. Of
+        a plane that reports nothing it is in the run's label at once, for good.
 
         Raises:
             RateLimited: There is no room to keep it; nothing is on record.
-            AuditUnavailable: One of them is not, or not known to be.
-            Changed: What the call was decided on does not hold any more.
+            AuditUnavailable: It is not durable, or not known to be.
+            GatewayError: As `record` says; nothing is owed.
 
         """
-        intent = trail.intent()
-        source = source_of(permit, worst, intent.id)
         due = self._clock() + plane.report_within_s
+        intent = trail.intent(owes=(worst, due))
+        source = source_of(permit, worst, intent.id)
         debt = Debt(decision=permit.decision.id, run=permit.run.id, source=source, due=due)
         octets = octets_of_call(permit.call)
         owed = Owed(debt=debt, plane=plane.name, permit=permit, trail=trail, octets=octets)
@@ -140,7 +136,7 @@ class Debts:
         self._take(owed)
         self._owing.add(debt)
         try:
-            await self._kept_with_its_intent(owed, record(intent))
+            await record(intent)
         except BaseException:
             self._forget(debt)
             self._leave(owed)
@@ -148,24 +144,6 @@ class Debts:
         # From here on the plane may have been told, whatever becomes of the answer.
         trail.sent = True
         self._open[debt.decision] = owed
-
-    async def _kept_with_its_intent(self, owed: Owed, recording: Awaitable[None]) -> None:
-        """Write the debt beside the intent, so that one wait is for both.
-
-        A debt whose intent is not on record is no permitted call's, and is taken out again.
-
-        Raises:
-            AuditUnavailable: One of them is not durable, or not known to be.
-
-        """
-        recorded, kept = await asyncio.gather(
-            recording, self._store.owe(owed.debt), return_exceptions=True
-        )
-        if recorded is not None:
-            await self._taken_out(owed.debt)
-            raise recorded
-        if kept is not None:
-            raise kept
 
     def claim(self, plane: Plane, decision: str) -> Owed | None:
         """Return what `plane` owes for `decision`, for its one report; it counts until `pay`.
@@ -191,17 +169,12 @@ class Debts:
         """Let `owed` be reported once more: what was said of it could not be judged."""
         self._claimed.discard(owed.debt.decision)
 
-    async def pay(self, owed: Owed) -> None:
-        """Forget what was owed: what has come instead is in its run's label, and on record."""
-        self._end(owed)
-        await self._taken_out(owed.debt)
-
-    async def _taken_out(self, debt: Debt) -> None:
-        try:
-            await self._store.settle(debt.decision)
-        except GatewayError as error:
-            # What is left of it makes its run stricter after a restart.
-            logger.warning("a plane's debt could not be taken out: %s", error.detail)
+    def pay(self, owed: Owed) -> None:
+        """Forget what was owed: what has come instead is in its run's label, and its outcome on record."""
+        if owed.debt.decision in self._open:
+            self._leave(owed)
+        self._forget(owed.debt)
+        self._over.put((owed.plane, owed.debt.decision), True)
 
     async def settle(self) -> None:
         """Raise for good whatever nobody reported in time, with what a former process left."""
@@ -236,7 +209,7 @@ class Debts:
         except BaseException:
             self.unclaim(owed)
             raise
-        await self.pay(owed)
+        self.pay(owed)
 
     async def _never_reported(self, owed: Owed, why: str) -> None:
         run = await self._raise(owed.debt)
@@ -273,12 +246,6 @@ class Debts:
     def _leave(self, owed: Owed) -> None:
         self._of_each.leave(_whose(owed), owed.octets)
         self._room.leave(owed.plane, owed.octets)
-
-    def _end(self, owed: Owed) -> None:
-        if owed.debt.decision in self._open:
-            self._leave(owed)
-        self._forget(owed.debt)
-        self._over.put((owed.plane, owed.debt.decision), True)
 
     def _forget(self, debt: Debt) -> None:
         self._left.pop(debt.decision, None)

@@ -120,7 +120,8 @@ class DecisionPoint:
             Fault: Nobody knows the answer, or it could not be recorded.
 
         """
-        asking = replace(asking, plane=promising(asking.plane, asked))
+        if asked.supported is not None:
+            asking = replace(asking, plane=promising(asking.plane, asked.supported))
         id_ = self._records.new_call()
         call = unread(id_, source_ip=asking.source_ip)
         trail = self._records.trail(asking, call)

@@ -3,7 +3,7 @@
 Obligations have the form of AuthZEN's obligations profile.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,17 +11,15 @@ from gateway.domain.decisions import Duty
 from gateway.domain.planes import DUTY, REPLACE_RESULT, Plane, Reports
 from gateway.errors import ApprovalRequired, Denied, GatewayError, InsufficientScope
 from gateway.wire import jsontext
-from gateway.wire.authzen import Answer, Evaluation, Reported
+from gateway.wire.authzen import Answer, Reported
 
 
-def promising(plane: Plane, asked: Evaluation) -> Plane:
-    """Return `plane` with the duties alone that this question says it meets, if it says so at all.
+def promising(plane: Plane, supported: Collection[str]) -> Plane:
+    """Return `plane` with the duties alone that a question says it meets: `supported`.
 
     It promises no more by that than its operator has.
     """
-    if asked.supported is None:
-        return plane
-    met = (one for one in plane.duties if f"{DUTY}{one}" in asked.supported)
+    met = (one for one in plane.duties if f"{DUTY}{one}" in supported)
     return replace(plane, duties=frozenset(met))
 
 

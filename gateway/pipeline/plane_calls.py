@@ -5,7 +5,6 @@ nor the arguments; both are asked for here, as nothing can be decided without th
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from gateway.domain.calls import Call, CallId, Form, Message, OriginKind
@@ -65,7 +64,7 @@ def profiled(pins: PinStore, server: UpstreamId) -> Profile:
 
 def unread(id_: CallId, *, source_ip: str) -> Call:
     """Return a call that stands for a question that could not be read; it is only refused."""
-    return _call(id_, _request("", {}), OWN, ("", Profile.MODERN), source_ip=source_ip)
+    return _call(id_, _UNREAD, OWN, ("", Profile.MODERN), source_ip=source_ip)
 
 
 def call_of(
@@ -85,10 +84,17 @@ def call_of(
     else:
         server = _server(plane, asked.resource)
         message = _request(asked.action, _params(asked))
-    spoken = _spoken(asked, message.method, server, profiled)
-    call = _call(id_, message, server, spoken, source_ip=source_ip, asserted=asserted)
-    call = replace(call, definition_hash=_followed(asked.resource), run_hint=asked.run)
-    return call if asked.task is None else replace(call, declared=_declared(asked.task))
+    return _call(
+        id_,
+        message,
+        server,
+        _spoken(asked, message.method, server, profiled),
+        source_ip=source_ip,
+        asserted=asserted,
+        definition_hash=_followed(asked.resource),
+        run_hint=asked.run,
+        declared=None if asked.task is None else _declared(asked.task),
+    )
 
 
 def require_told(plane: Plane, asked: Evaluation, manifest: Manifest) -> None:
@@ -143,6 +149,7 @@ def _call(
     *,
     source_ip: str,
     asserted: Asserted | None = None,
+    **more: Any,
 ) -> Call:
     revision, profile = spoken
     return Call(
@@ -157,6 +164,7 @@ def _call(
         session=None,
         source_ip=source_ip,
         origin=OriginKind.PLANE,
+        **more,
     )
 
 
@@ -169,6 +177,9 @@ def _request(method: str, params: Mapping[str, Any]) -> Message:
         params=params,
         body=jsontext.write(whole).encode(),
     )
+
+
+_UNREAD: Final = _request("", {})
 
 
 def _declared(task: Mapping[str, Any]) -> Task | None:

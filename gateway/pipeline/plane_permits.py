@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from functools import partial
 
+from gateway.domain.audit import AuditRecord
 from gateway.domain.calls import Call, Permit
 from gateway.domain.labels import STRICTEST_DEFAULT, Label
 from gateway.domain.nodes import most_nodes
 from gateway.domain.planes import Plane
-from gateway.errors import GatewayError
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.debts import Debts
 from gateway.pipeline.labels import Labeller
@@ -68,19 +68,24 @@ class PlanePermits:
         permit = await self._admission.permit(call, trail)
         await self._possible.require_possible(plane, permit)
         require(permit)
-        record = partial(recorded, self._ledger, self._admission, permit, trail)
+        record = partial(self._recorded, permit, trail)
         if permit.access is None:
             await record()
         else:
             await self._debts.owe(plane, permit, trail, self._worst(permit), record)
-        try:
-            self._admission.require_unchanged(permit)
-        except GatewayError:
-            if (owed := self._debts.claim(plane, permit.decision.id)) is not None:
-                await self._debts.pay(owed)
-            trail.sent = False  # the plane was told no
-            raise
         return permit
+
+    async def _recorded(
+        self, permit: Permit, trail: Trail, intent: AuditRecord | None = None
+    ) -> None:
+        """Have the intent on record, of what may be told a plane still.
+
+        Raises:
+            GatewayError: It may not; whatever is on record of it by then has one outcome, this.
+
+        """
+        await recorded(self._ledger, self._admission, permit, trail, intent)
+        self._admission.require_unchanged(permit)
 
     def _worst(self, permit: Permit) -> Label:
         """Return what the permitted call may bring at worst: nobody here has read what it does."""

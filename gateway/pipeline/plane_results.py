@@ -106,7 +106,7 @@ class PlaneResults:
     async def _ended(self, pending: Pending, kind: RecordKind = RecordKind.OUTCOME) -> None:
         await self._audit.append(pending.trail.outcome(kind))
         if pending.owed is not None:
-            await self._debts.pay(pending.owed)
+            self._debts.pay(pending.owed)
 
 
 def _require_complete(message: ServerMessage) -> None:

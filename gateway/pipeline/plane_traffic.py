@@ -173,7 +173,7 @@ class PlaneTraffic:
         except GatewayError as unrecorded:
             return self._turned(claimed, unrecorded)
         if claimed.owed is not None:
-            await self._debts.pay(claimed.owed)
+            self._debts.pay(claimed.owed)
         return Turned(error=error, decision_id=pending.trail.decision_id)
 
     def _turned(self, pending: Pending, error: GatewayError) -> Turned:

@@ -368,7 +368,11 @@ class Trail:
         """What a further record about the call has in common with the call's own."""
         return {name: self._fields[name] for name in _JOINS if name in self._fields}
 
-    def intent(self) -> AuditRecord:
+    def intent(self, *, owes: tuple[Label, float] | None = None) -> AuditRecord:
+        """Return the intent, which says what is owed by it: what it may bring, and until when to tell."""
+        if owes is not None:
+            worst, until = owes
+            self._fields["owes"] = {**worst.words, "until": until}
         return self._record(RecordKind.INTENT, self._began)
 
     def outcome(self, kind: RecordKind = RecordKind.OUTCOME) -> AuditRecord:
@@ -398,6 +402,7 @@ class Trail:
         self._asked = None
         self._fields.pop("candidate", None)
         self._fields.pop("charged", None)
+        self._fields.pop("owes", None)
         return AuditRecord(
             kind=kind, time=now, id=self._new_id(), fields=fields, stands=self._stands
         )

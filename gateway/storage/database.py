@@ -17,6 +17,7 @@ from gateway.domain.audit import TreeHead
 from gateway.errors import ConfigError
 from gateway.storage.connection import Durability, open_writer, set_synchronous
 from gateway.storage.files import FileIdentity, create_private, write_atomically
+from gateway.storage.owed import keep_owed
 from gateway.storage.schema import migrate
 from gateway.storage.tree import load_tree, provable, tree_at
 from gateway.storage.usage import Usage
@@ -200,6 +201,7 @@ class Database:
                 row += (index, *entry.columns, entry.leaf, entry.body.decode())
             self._connection.execute(_insert_of(len(part)), row)
         self._usage.add(self._connection, entries)
+        keep_owed(self._connection, entries)
         if tiles:
             self._connection.executemany(
                 "INSERT INTO tiles (tile, root) VALUES (?, ?)",

@@ -1,7 +1,11 @@
-"""Calls of planes without a result, in the table `plane_debts`."""
+"""Calls of planes without a result that an earlier process left, in the table `plane_debts`.
 
-from collections.abc import Sequence
+What is owed comes into it with the records that say so; see `keep_owed`.
+"""
 
+from collections.abc import Iterable, Mapping, Sequence
+
+from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.flow import RunId, Source
 from gateway.domain.labels import Confidentiality, Integrity, Label
 from gateway.domain.planes import Debt
@@ -9,7 +13,6 @@ from gateway.storage.state import StateWriter, Tables
 
 _COLUMNS = "decision, run, server, tool, record, integrity, confidentiality, due"
 _ALL = f"SELECT {_COLUMNS} FROM plane_debts ORDER BY due, decision"  # noqa: S608 - fixed text
-_KEEP = f"INSERT INTO plane_debts ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _DROP = "DELETE FROM plane_debts WHERE decision = ?"
 
 
@@ -24,25 +27,6 @@ class DurableDebts:
     def left(self) -> Sequence[Debt]:
         return self._left
 
-    async def owe(self, debt: Debt) -> None:
-        """Keep `debt`; see `DebtStore`."""
-        source, label = debt.source, debt.source.label
-        row = (
-            debt.decision,
-            debt.run,
-            source.server,
-            source.tool,
-            source.record,
-            label.integrity.word,
-            label.confidentiality.word,
-            debt.due,
-        )
-
-        def job(tables: Tables) -> None:
-            tables.execute(_KEEP, row)
-
-        await self._writer.run(job)
-
     async def settle(self, decision: str) -> None:
         """Forget one; see `DebtStore`."""
 
@@ -53,21 +37,37 @@ class DurableDebts:
 
 
 class MemoryDebts:
-    """A `DebtStore` that forgets at the end."""
+    """A `DebtStore` over the records of a log that forgets at the end."""
 
-    def __init__(self) -> None:
-        self.kept: dict[str, Debt] = {}
+    def __init__(self, records: Iterable[AuditRecord]) -> None:
+        self._records = records
+        self._settled: set[str] = set()
+
+    @property
+    def kept(self) -> Mapping[str, Debt]:
+        """What is owed by all that is on record now, by decision."""
+        found: dict[str, Debt] = {}
+        for record in self._records:
+            decision = str(record.fields.get("decision_id"))
+            if record.kind is RecordKind.OUTCOME:
+                found.pop(decision, None)
+            elif "owes" in record.fields and decision not in self._settled:
+                found[decision] = _owed(record)
+        return found
 
     def left(self) -> Sequence[Debt]:
         return list(self.kept.values())
 
-    async def owe(self, debt: Debt) -> None:
-        """Keep `debt`; see `DebtStore`."""
-        self.kept[debt.decision] = debt
-
     async def settle(self, decision: str) -> None:
         """Forget one; see `DebtStore`."""
-        self.kept.pop(decision, None)
+        self._settled.add(decision)
+
+
+def _owed(record: AuditRecord) -> Debt:
+    said = record.fields
+    worst = said["owes"]
+    row = (said["decision_id"], said["run"], said["server"], said["target"], record.id)
+    return _debt((*row, worst["integrity"], worst["confidentiality"], worst["until"]))
 
 
 def _debt(row: tuple[str, str, str, str, str, str, str, float]) -> Debt:

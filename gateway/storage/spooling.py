@@ -117,7 +117,8 @@ class SpoolingLog:
     async def put(self, record: AuditRecord, terms: Terms) -> LogEntry:
         """Return only once `record` is durable, which it is only on these `terms`.
 
-        What uses something up is never spooled: whether anything was left, only the database knows.
+        What uses something up is never spooled: whether anything was left, only the database knows. Nor is
+        what owes something: a start has to find that before it answers anybody.
 
         Raises:
             Changed: They are not met.
@@ -131,12 +132,13 @@ class SpoolingLog:
     ) -> LogEntry:
         began = time.perf_counter()
         entry = await encoded(self._encoder, record)
-        found, place = await self._append(entry, writes, terms)
+        stays = "owes" in record.fields or (terms is not None and terms.uses_up)
+        found, place = await self._append(entry, writes, terms, is_spooled=not stays)
         self.waited(place, time.perf_counter() - began)
         return found
 
     async def _append(
-        self, entry: Entry, writes: _Writes, terms: Terms | None
+        self, entry: Entry, writes: _Writes, terms: Terms | None, *, is_spooled: bool
     ) -> tuple[LogEntry, str]:
         if not self._admitted.is_set():
             await self._admission()
@@ -149,7 +151,7 @@ class SpoolingLog:
                 if self._closed:
                     raise
                 self._divert(error.detail)
-        if terms is not None and terms.uses_up:
+        if not is_spooled:
             raise AuditUnavailable(_NOT_RECORDED, detail=self.why)
         await self._keep(entry, terms)
         return LogEntry(id=str(entry.columns[0]), leaf_index=NOWHERE_YET), "spool"

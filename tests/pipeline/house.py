@@ -382,7 +382,7 @@ class House:
         self.submitting: set[str] = set()
         """Planes that submit what is refused."""
         self.bindings = Bindings()
-        self.owed = MemoryDebts()
+        self.owed = MemoryDebts(self.audit.records)
         self.debts = Debts(self.owed, runs=self.runs, audit=self.audit, clock=self.clock)
         """What planes owe."""
         self._ids = itertools.count()

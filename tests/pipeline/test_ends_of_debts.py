@@ -76,23 +76,6 @@ async def test_an_end_that_cannot_be_recorded_stays_owed(house: House) -> None:
     assert house.audit.records[-1].fields["decision_id"] == named
 
 
-async def test_an_end_that_its_store_forgets_late_is_on_record_once(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is raised and on record: what is left of it makes a run no stricter than it is."""
-    named, settles = await allowed(house), house.owed.settle
-
-    async def cannot(_: str) -> None:
-        raise AuditUnavailable("the log is not there")
-
-    monkeypatch.setattr(house.owed, "settle", cannot)
-    await house.debts.end_without(of_plane("edge"))
-    monkeypatch.setattr(house.owed, "settle", settles)
-    await house.debts.end_without(of_plane("edge"))
-    assert kinds(house, named) == ["intent", "outcome"]
-    assert house.debts.held == {}
-
-
 class Held:
     """Holds the end of a debt, as it is put on record, until it is let go."""
 

@@ -11,7 +11,7 @@ import pytest
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.domain.decisions import Decision, Duty, Obligation, Verdict
 from gateway.domain.labels import Confidentiality, Integrity, Label, ToolRule
-from gateway.domain.planes import REPLACE_RESULT, Debt, Plane, Reports
+from gateway.domain.planes import REPLACE_RESULT, Plane, Reports
 from gateway.domain.quotas import Count, Per, Quota
 from gateway.domain.tools import Kind
 from gateway.errors import AuditUnavailable, Fault, PolicyUnavailable
@@ -110,36 +110,13 @@ async def test_no_yes_without_a_durable_intent(house: House) -> None:
     assert await counted(house) == (await house.runs.of(ALICE, UNHINTED)).label
 
 
-async def test_the_debt_is_written_while_the_intent_is(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, appends = asyncio.Event(), house.audit.append
-
-    async def waits(record: AuditRecord) -> LogEntry:
-        if record.kind is RecordKind.INTENT:
-            async with asyncio.timeout(60):
-                await begun.wait()
-        return await appends(record)
-
-    owes = house.owed.owe
-
-    async def begins(debt: Debt) -> None:
-        begun.set()
-        await owes(debt)
-
-    monkeypatch.setattr(house.audit, "append", waits)
-    monkeypatch.setattr(house.owed, "owe", begins)
-    await allowed(house)
-
-
-async def test_no_yes_without_a_durable_debt(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fails(debt: object) -> None:
-        raise AuditUnavailable("the debt cannot be kept")
-
-    monkeypatch.setattr(house.owed, "owe", fails)
-    with pytest.raises(AuditUnavailable):
-        await ask(house)
-    assert await counted(house) == (await house.runs.of(ALICE, UNHINTED)).label
+async def test_the_intent_says_what_is_owed_by_it_and_until_when(house: House) -> None:
+    decision_id = await allowed(house)
+    intent = house.audit.records[-1]
+    assert (intent.kind, intent.fields["decision_id"]) == ("intent", decision_id)
+    assert intent.fields["owes"] == {**WORST.words, "until": house.now + EDGE.report_within_s}
+    await report(house, decision_id, text("fine"))
+    assert "owes" not in house.audit.records[-1].fields
 
 
 async def test_the_debt_is_there_when_the_yes_is_given(house: House) -> None:
@@ -336,19 +313,27 @@ async def test_a_scope_that_is_lacking_is_told_as_an_obligation(house: House) ->
     assert "tools:purge" in told["properties"]["scopes"]
 
 
+@pytest.mark.parametrize("reports", Reports)
 async def test_a_definition_that_changes_meanwhile_is_no_yes_and_no_debt(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch, reports: Reports
 ) -> None:
-    kept = house.owed.owe
+    appends = house.audit.append
 
-    async def meanwhile(debt: Any) -> None:
-        await kept(debt)
-        await house.show({"name": "search", "description": "Another.", "inputSchema": {}})
+    async def meanwhile(record: AuditRecord) -> LogEntry:
+        entry = await appends(record)
+        if record.kind is RecordKind.INTENT:
+            await house.show({"name": "search", "description": "Another.", "inputSchema": {}})
+        return entry
 
-    monkeypatch.setattr(house.owed, "owe", meanwhile)
-    answer = await ask(house)
+    monkeypatch.setattr(house.audit, "append", meanwhile)
+    answer = await ask(house, plane=replace(EDGE, reports=reports))
     assert answer.context["reason"] == "pin_drift"
     assert house.owed.kept == {}
+    assert not house.debts.are_open
+    named = answer.context["decision_id"]
+    of_it = [one for one in house.audit.records if one.fields.get("decision_id") == named]
+    assert [one.kind for one in of_it] == ["intent", "outcome"]
+    assert (await house.runs.of(ALICE, UNHINTED)).label != WORST
 
 
 async def test_values_do_not_stand_for_tokens_at_a_plane(house: House) -> None:

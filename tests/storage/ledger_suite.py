@@ -4,8 +4,9 @@ A module that does has a fixture `desk`, which gives a `Desk`.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -43,8 +44,14 @@ class Desk:
     runs: RunStore
     premises: Premises
 
-    async def put(self, name: str = "one", uses: Uses = NOTHING, **other: Any) -> LogEntry:
-        record = AuditRecord(kind=RecordKind.INTENT, time=NOW, id=name, fields={})
+    async def put(
+        self,
+        name: str = "one",
+        uses: Uses = NOTHING,
+        fields: Mapping[str, Any] = MappingProxyType({}),
+        **other: Any,
+    ) -> LogEntry:
+        record = AuditRecord(kind=RecordKind.INTENT, time=NOW, id=name, fields=fields)
         return await self.ledger.put(record, replace(self.premises, **other), uses)
 
     async def ids(self) -> Sequence[str]:

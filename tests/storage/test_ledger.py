@@ -302,6 +302,8 @@ async def test_what_uses_something_up_is_in_no_spool(tmp_path: Path) -> None:
             assert (await desk.put("kept")).id == "kept"
             with pytest.raises(AuditUnavailable):
                 await desk.put("used", Uses(yes=YES))
+            with pytest.raises(AuditUnavailable):  # a start would have to find it there
+                await desk.put("owed", fields={"owes": {}})
             desk.policy.digest = "sha256:next"
             with pytest.raises(Changed):
                 await desk.put("refused")

@@ -1,0 +1,64 @@
+"""What planes owe, as records say it: kept in the transaction that takes them.
+
+A plane's intent says what its call may bring at worst, and an outcome that somebody knows what it
+did. So nothing is written beside the record, and what is durable of one is of both.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import orjson
+
+from gateway.audit.record import COLUMNS, Entry
+from gateway.domain.audit import RecordKind
+from gateway.domain.flow import source_name
+from gateway.storage.state import Tables
+
+_PLANE: Final = b'"plane":"'
+_OWES: Final = b'"owes":{'
+"""In a text of a record's their quotation marks would be escaped."""
+_KIND, _DECISION = COLUMNS.index("kind"), COLUMNS.index("decision_id")
+
+_KEEP: Final = (
+    "INSERT INTO plane_debts (decision, run, server, tool, record, integrity, confidentiality, due)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
+_END: Final = "DELETE FROM plane_debts WHERE decision = ?"
+
+_Row = tuple[str | float, ...]
+
+
+def keep_owed(tables: Tables, entries: Iterable[Entry]) -> None:
+    """Keep what is owed by `entries`, in their order; what ends among them as well was never kept."""
+    owed: dict[str, _Row] = {}
+    ended: list[tuple[str]] = []
+    for entry in entries:
+        if _PLANE not in entry.body:
+            continue
+        kind, decision = entry.columns[_KIND], str(entry.columns[_DECISION])
+        if kind == RecordKind.OUTCOME and owed.pop(decision, None) is None:
+            ended.append((decision,))
+        elif kind == RecordKind.INTENT and _OWES in entry.body and (row := _row(entry.body)):
+            owed[decision] = row
+    if ended:
+        tables.executemany(_END, ended)
+    if owed:
+        tables.executemany(_KEEP, list(owed.values()))
+
+
+def _row(body: bytes) -> _Row | None:
+    """Return what a record owes; a member of that name anywhere else in it is nothing."""
+    said = orjson.loads(body)
+    worst = said.get("owes")
+    if worst is None:
+        return None
+    return (
+        said["decision_id"],
+        said["run"],
+        said["server"],
+        source_name(said["target"]),
+        said["id"],
+        worst["integrity"],
+        worst["confidentiality"],
+        worst["until"],
+    )
