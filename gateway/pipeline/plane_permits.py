@@ -5,6 +5,7 @@ from functools import partial
 
 from gateway.domain.audit import AuditRecord
 from gateway.domain.calls import Call, Permit
+from gateway.domain.identity import Asserted
 from gateway.domain.labels import STRICTEST_DEFAULT, Label
 from gateway.domain.nodes import most_nodes
 from gateway.domain.planes import Plane
@@ -12,6 +13,7 @@ from gateway.pipeline.admission import Admission
 from gateway.pipeline.debts import Debts
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.plane_limits import PlaneLimits
+from gateway.pipeline.plane_records import said_by
 from gateway.pipeline.recording import recorded
 from gateway.pipeline.trail import Trail
 from gateway.ports import Ledger
@@ -47,8 +49,9 @@ class PlanePermits:
 
         """
         self._debts.require_room(plane, call)
-        nodes = most_nodes(len(call.message.body))
-        return await finished(call.source_ip, nodes, self._admission.narrowed, call)
+        nodes, said = most_nodes(len(call.message.body)), call.credential
+        who = said_by(plane, said.issuer, said.subject) if isinstance(said, Asserted) else ""
+        return await finished(who, nodes, self._admission.narrowed, call)
 
     async def permitted(
         self,

@@ -26,6 +26,11 @@ def asked_by(plane: Plane) -> str:
     return f"plane:{plane.name}"
 
 
+def said_by(plane: Plane, issuer: object, subject: object) -> str:
+    """Return whose turn, and place, is taken for whoever calls by a plane, as it says them."""
+    return f"{asked_by(plane)}|{issuer}|{subject}"
+
+
 class PlaneRecords:
     def __init__(self, audit: AuditLog, *, clock: Clock, new_id: Callable[[], str]) -> None:
         self._audit = audit

@@ -1,7 +1,7 @@
 """Who asks by gRPC: a plane that is registered for that, by its key. Of anybody else nothing is read."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from hmac import compare_digest
@@ -12,7 +12,8 @@ import grpc
 from gateway.domain.planes import Plane, PlaneKind
 from gateway.domain.shares import Shares
 from gateway.domain.throttle import Throttle
-from gateway.errors import GatewayError, Unauthenticated
+from gateway.errors import GatewayError, RateLimited, Unauthenticated
+from gateway.pipeline.plane_records import said_by
 from gateway.planes.in_force import InForce
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -29,17 +30,50 @@ _HERE: Final = "127.0.0.1"
 """Where whoever uses our socket is."""
 
 
+class Place:
+    """A plane's place, as long as one call of its has it."""
+
+    def __init__(self, plane: Plane, of_each: Shares) -> None:
+        self.plane = plane
+        self._of_each = of_each
+        self._whose = ""
+        self._is_left = False
+
+    def take_for(self, claims: Mapping[str, Any]) -> None:
+        """Count it as one of whoever calls, once they are known; of what a plane has they have a part.
+
+        Raises:
+            RateLimited: They have as much as that.
+
+        """
+        if self._is_left:
+            return  # nobody waits any more for what has come so far
+        whose = said_by(self.plane, claims.get("iss"), claims.get("sub"))
+        if not self._of_each.take(whose, 1):
+            raise RateLimited("too many of your calls are under way; wait for some first")
+        self._whose = whose
+
+    def leave(self) -> None:
+        """Let somebody else have it."""
+        self._is_left = True
+        if self._whose:
+            self._of_each.leave(self._whose, 1)
+
+
 class Doorman:
     def __init__(self, most_at_once: int = MOST_AT_ONCE) -> None:
+        share = most_at_once - most_at_once // 4
         self._failures = Throttle(allowed=_MOST_FAILURES, window_s=60.0)
-        self._places = Shares(octets=most_at_once, share=most_at_once - most_at_once // 4)
+        self._places = Shares(octets=most_at_once, share=share)
+        self._of_each = Shares(octets=most_at_once, share=max(1, share // 2))
+        """Of one principal of a plane."""
         self._strangers = 0
 
     @asynccontextmanager
     async def let_in(
         self, context: Context, force: InForce, kind: PlaneKind
-    ) -> AsyncIterator[Plane]:
-        """Yield the plane that asks, which has one of its places as long; nothing of what it says is read.
+    ) -> AsyncIterator[Place]:
+        """Yield one of the places of the plane that asks, which has it as long; nothing of what it says is read.
 
         Anybody else is told UNAUTHENTICATED, which ends the call; that is on record. However often
         somebody was wrong, whoever has a key is heard, wherever both come from.
@@ -49,9 +83,11 @@ class Doorman:
             await self._refuse(context, force, plane)
         if not self._places.take(plane.name, 1):
             await abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls at once")
+        place = Place(plane, self._of_each)
         try:
-            yield plane
+            yield place
         finally:
+            place.leave()
             self._places.leave(plane.name, 1)
 
     async def _refuse(self, context: Context, force: InForce, plane: Plane | None) -> NoReturn:

@@ -6,12 +6,12 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from gateway.domain.calls import Call, Form, Reply
-from gateway.domain.planes import Plane
 from gateway.domain.tools import Profile
 from gateway.errors import GatewayError
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Turned
 from gateway.planes.answers import answer_in
+from gateway.planes.doorman import Place
 from gateway.planes.http_calls import (
     Decided,
     HttpAsked,
@@ -44,9 +44,10 @@ _BROKEN: Final = 500
 
 
 class Exchange:
-    def __init__(self, force: InForce, plane: Plane, *, endpoint: str, source_ip: str) -> None:
+    def __init__(self, force: InForce, place: Place, *, endpoint: str, source_ip: str) -> None:
         self._force = force
-        self._plane = plane
+        self._place = place
+        self._plane = place.plane
         self._endpoint = endpoint
         self._source_ip = source_ip
         self._next: Callable[[pb.ProcessingRequest], Coroutine[Any, Any, pb.ProcessingResponse]]
@@ -169,7 +170,7 @@ class Exchange:
         self._asked = replace(self._asked, body=body)
         self._decided = await decided(
             self._force,
-            self._plane,
+            self._place,
             self._asked,
             endpoint=self._endpoint,
             source_ip=self._source_ip,

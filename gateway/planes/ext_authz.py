@@ -10,7 +10,7 @@ from gateway.domain.calls import Reply
 from gateway.domain.planes import Plane, PlaneKind
 from gateway.errors import GatewayError
 from gateway.pipeline.plane_traffic import Turned
-from gateway.planes.doorman import Context, Doorman, abort, address_of, only
+from gateway.planes.doorman import Context, Doorman, Place, abort, address_of, only
 from gateway.planes.http_calls import (
     Decided,
     HttpAsked,
@@ -42,11 +42,12 @@ class ExtAuthz:
     ) -> pb.CheckResponse:
         """Answer `envoy.service.auth.v3.Authorization/Check`."""
         with self._lease() as force:
-            async with self._doorman.let_in(context, force, PlaneKind.EXT_AUTHZ) as plane:
+            async with self._doorman.let_in(context, force, PlaneKind.EXT_AUTHZ) as place:
                 request = await only(requests, context)
+                plane = place.plane
                 try:
                     found = await in_time(
-                        plane.deadline_s, _decided(force, plane, request, address_of(context))
+                        plane.deadline_s, _decided(force, place, request, address_of(context))
                     )
                 except GatewayError as error:
                     # No answer is what Envoy takes for a no, unless it is told to fail open.
@@ -55,16 +56,16 @@ class ExtAuthz:
 
 
 async def _decided(
-    force: InForce, plane: Plane, request: pb.CheckRequest, source_ip: str
+    force: InForce, place: Place, request: pb.CheckRequest, source_ip: str
 ) -> Decided:
     try:
         asked = asked_in(request)
     except Unexpected as error:
         turned = await force.traffic.refuse(
-            unexpected(error), source_ip=source_ip, request_id="", plane=plane
+            unexpected(error), source_ip=source_ip, request_id="", plane=place.plane
         )
         return Decided(outcome=turned)
-    return await decided(force, plane, asked, endpoint=f"/{SERVICE}/Check", source_ip=source_ip)
+    return await decided(force, place, asked, endpoint=f"/{SERVICE}/Check", source_ip=source_ip)
 
 
 def asked_in(request: pb.CheckRequest) -> HttpAsked:

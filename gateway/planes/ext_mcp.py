@@ -15,10 +15,10 @@ from gateway.domain.planes import Plane, PlaneKind
 from gateway.domain.tools import Profile
 from gateway.errors import Fault, GatewayError, ProtocolError, RateLimited
 from gateway.pipeline.plane_answers import cannot
-from gateway.pipeline.plane_records import Asking, asked_by
+from gateway.pipeline.plane_records import Asking, said_by
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Shown, Turned
-from gateway.planes.doorman import Context, Doorman, address_of, only
+from gateway.planes.doorman import Context, Doorman, Place, address_of, only
 from gateway.planes.in_force import InForce, Lease, beside, in_time, never_given
 from gateway.planes.structs import dict_of
 from gateway.planes.stubs import ext_mcp_pb2 as pb
@@ -54,12 +54,13 @@ class ExtMcp:
     ) -> pb.McpRequestResult:
         """Answer `agentgateway.dev.ext_mcp.ExtMcp/CheckRequest`."""
         with self._lease() as force:
-            async with self._doorman.let_in(context, force, PlaneKind.EXT_MCP) as plane:
+            async with self._doorman.let_in(context, force, PlaneKind.EXT_MCP) as place:
                 request = await only(requests, context)
+                plane = place.plane
                 try:
                     outcome = await in_time(
                         plane.deadline_s,
-                        self._admitted(force, plane, request, address_of(context)),
+                        self._admitted(force, place, request, address_of(context)),
                         partial(_taken_back, force, plane),
                     )
                 except GatewayError as error:
@@ -73,8 +74,9 @@ class ExtMcp:
     ) -> pb.McpResponseResult:
         """Answer `agentgateway.dev.ext_mcp.ExtMcp/CheckResponse`."""
         with self._lease() as force:
-            async with self._doorman.let_in(context, force, PlaneKind.EXT_MCP) as plane:
+            async with self._doorman.let_in(context, force, PlaneKind.EXT_MCP) as place:
                 response = await only(responses, context)
+                plane = place.plane
                 try:
                     outcome = await in_time(
                         plane.deadline_s, self._given(force, plane, response, address_of(context))
@@ -86,16 +88,22 @@ class ExtMcp:
                 return pb.McpResponseResult(mutated=outcome)
 
     async def _admitted(
-        self, force: InForce, plane: Plane, request: pb.McpRequest, source_ip: str
+        self, force: InForce, place: Place, request: pb.McpRequest, source_ip: str
     ) -> Pending | Turned:
+        plane = place.plane
         headers = {one.key.lower(): one.value.decode("latin-1") for one in request.headers}
         request_id = headers.get(_REQUEST_ID, "")
+        told = dict_of(request.metadata_context)
+        # One by one they say nothing of those that are missing: not forwarded, or not there.
+        whole = told.get(CLAIMS)
+        claims = whole if isinstance(whole, dict) else told
         self._forget_over(force, plane)
         try:
+            place.take_for(claims)
             self._waiting.require_room(plane)
             params = request.mcp_request if request.HasField("mcp_request") else b"{}"
             message, revision, profile = await in_turn(
-                asked_by(plane),
+                said_by(plane, claims.get("iss"), claims.get("sub")),
                 weight(params),
                 _read,
                 request.method,
@@ -108,15 +116,12 @@ class ExtMcp:
                 error, source_ip=source_ip, request_id=request_id, plane=plane
             )
         asking = Asking(plane=plane, source_ip=source_ip, request_id=request_id)
-        told = dict_of(request.metadata_context)
-        claims = told.get(CLAIMS)
         shown = Shown(
             endpoint=f"/{SERVICE}/CheckRequest",
             # One that is merged of several servers' is none that anybody approved.
             server=request.service_names[0] if len(request.service_names) == 1 else "",
-            # One by one they say nothing of those that are missing: not forwarded, or not there.
-            claims=claims if isinstance(claims, dict) else told,
-            are_whole=isinstance(claims, dict),
+            claims=claims,
+            are_whole=claims is whole,
             message=message,
             revision=revision,
             profile=profile,
@@ -136,9 +141,9 @@ class ExtMcp:
         result = pb.McpRequestResult()
         if request.HasField("mcp_request"):
             # What was decided on is what is sent.
-            params = pending.permit.call.message.params
+            who, params = pending.permit.principal.key, pending.permit.call.message.params
             nodes = amount(params, QUICK_NODES)
-            result.mutated = await finished(asked_by(plane), nodes, _params_of, params)
+            result.mutated = await finished(who, nodes, _params_of, params)
         else:
             getattr(result, "pass").SetInParent()
         result.metadata.update({DECISION: token})
@@ -165,9 +170,10 @@ class ExtMcp:
             return await force.traffic.refuse(
                 error, source_ip=source_ip, request_id="", plane=plane
             )
+        who = pending.permit.principal.key
         try:
             body = await in_turn(
-                asked_by(plane),
+                who,
                 weight(response.mcp_response),
                 _as_answered,
                 response.mcp_response,
@@ -178,7 +184,7 @@ class ExtMcp:
         given = await force.traffic.give(plane, pending, body)
         if isinstance(given, Turned):
             return given
-        return await finished(asked_by(plane), weight(given), _result_in, given, force.limits)
+        return await finished(who, weight(given), _result_in, given, force.limits)
 
 
 def _taken_back(

@@ -32,10 +32,10 @@ class ExtProc:
     ) -> AsyncIterator[pb.ProcessingResponse]:
         """Answer `envoy.service.ext_proc.v3.ExternalProcessor/Process`: one HTTP request and its answer."""
         with self._lease() as force:
-            async with self._doorman.let_in(context, force, PlaneKind.EXT_PROC) as plane:
+            async with self._doorman.let_in(context, force, PlaneKind.EXT_PROC) as place:
                 exchange = Exchange(
                     force,
-                    plane,
+                    place,
                     endpoint=f"/{SERVICE}/Process",
                     source_ip=address_of(context),
                 )
@@ -44,7 +44,7 @@ class ExtProc:
                         try:
                             response = await exchange.answered(request)
                         except Exception as error:  # noqa: BLE001 - whatever it is ends the exchange
-                            told, code, why = await _ended(plane, exchange, error)
+                            told, code, why = await _ended(place.plane, exchange, error)
                             yield exchange.broken(told)
                             await abort(context, code, why)
                         yield response

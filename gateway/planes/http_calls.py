@@ -12,9 +12,10 @@ from gateway.domain.planes import Plane
 from gateway.domain.tools import Profile
 from gateway.errors import Denied, GatewayError, ProtocolError
 from gateway.pipeline.plane_answers import cannot
-from gateway.pipeline.plane_records import Asking, asked_by
+from gateway.pipeline.plane_records import Asking, said_by
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Shown, Turned
+from gateway.planes.doorman import Place
 from gateway.planes.in_force import InForce
 from gateway.planes.structs import dict_of
 from gateway.planes.stubs import envoy_pb2 as pb
@@ -99,16 +100,19 @@ def claims_in(metadata: pb.Metadata) -> Mapping[str, Any]:
 
 
 async def decided(
-    force: InForce, plane: Plane, asked: HttpAsked, *, endpoint: str, source_ip: str
+    force: InForce, place: Place, asked: HttpAsked, *, endpoint: str, source_ip: str
 ) -> Decided:
-    """Return what becomes of a request by stages 1 to 8.
+    """Return what becomes of a request by stages 1 to 8; `place` is its caller's from here on.
 
     Raises:
         AuditUnavailable: A no is not on record.
 
     """
+    plane, claims = place.plane, asked.claims
+    who = said_by(plane, claims.get("iss"), claims.get("sub"))
     try:
-        inbound = await in_turn(asked_by(plane), weight(asked.body), _read, asked, force.limits)
+        place.take_for(claims)
+        inbound = await in_turn(who, weight(asked.body), _read, asked, force.limits)
     except GatewayError as error:
         turned = await force.traffic.refuse(
             error, source_ip=source_ip, request_id=asked.request_id, plane=plane
@@ -118,7 +122,7 @@ async def decided(
     shown = Shown(
         endpoint=endpoint,
         server=asked.server,
-        claims=asked.claims,
+        claims=claims,
         message=inbound.message,
         revision=inbound.revision,
         profile=inbound.profile,

@@ -20,6 +20,8 @@ _LONGEST_REQUEST_ID: Final = 128
 _LONGEST_KEY: Final = 4 * 1024
 _MOST_FAILURES: Final = 300
 _UNAUTHORIZED: Final = 401
+_FOR_ANYBODY: Final = frozenset({200, 405})
+"""What is answered without a key."""
 
 
 @value
@@ -60,11 +62,14 @@ class PlaneDoor:
         """Answer one HTTP request."""
         address = self._client_address(scope)
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
-        refused = throttled(self._failures, address)
-        if refused is not None and not self._knows(headers):
-            self._refused_unread(refused.code, address)
-            await plain(send, refused)
-            return
+        is_known = self._knows(headers)
+        if not is_known:
+            if (refused := throttled(self._failures, address)) is not None:
+                self._refused_unread(refused.code, address)
+                await plain(send, refused)
+                return
+            # Before it is on record: of many at once each counts.
+            self._failures.note(address, asyncio.get_running_loop().time())
         request_id = request_id_of(headers) or self._new_id()
         told = await answering(scope, headers, receive, address, request_id)
         fields = [
@@ -75,9 +80,9 @@ class PlaneDoor:
             *told.more,
         ]
         if told.status == _UNAUTHORIZED:
-            # What is spoiled otherwise is its callers', and no reason to hear nobody else of a plane's.
-            self._failures.note(address, asyncio.get_running_loop().time())
             fields.append((b"www-authenticate", b"Bearer"))
+        if told.status in _FOR_ANYBODY and not is_known:
+            self._failures.forgive(address)  # it was for anybody
         await send({"type": "http.response.start", "status": told.status, "headers": fields})
         await send({"type": "http.response.body", "body": told.body})
 

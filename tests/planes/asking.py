@@ -12,6 +12,8 @@ from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.decisions import Verdict
 from gateway.domain.labels import ToolRule
 from gateway.domain.planes import REPLACE_RESULT, Plane, PlaneKind, Reports
+from gateway.domain.shares import Shares
+from gateway.planes.doorman import Place
 from gateway.planes.exchange import ATTRIBUTES, ROUTE, Exchange
 from gateway.planes.http_calls import CLAIMS, JWT
 from gateway.planes.in_force import InForce
@@ -112,9 +114,12 @@ def claimed(claims: Mapping[str, Any]) -> pb.Metadata:
 class Envoy:
     """Sends what Envoy does, in its order."""
 
-    def __init__(self, house: House, plane: Plane = PLANE) -> None:
+    def __init__(
+        self, house: House, plane: Plane = PLANE, *, of_each: Shares | None = None
+    ) -> None:
+        self.place = Place(plane, of_each or Shares(octets=1000, share=1000))
         self.exchange = Exchange(
-            in_force(house, plane), plane, endpoint="/planes/ext_proc", source_ip="192.0.2.1"
+            in_force(house, plane), self.place, endpoint="/planes/ext_proc", source_ip="192.0.2.1"
         )
 
     async def begin(

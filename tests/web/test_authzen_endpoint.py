@@ -1,5 +1,6 @@
 """The AuthZEN endpoint reads nothing of a stranger's, and repeats nothing that it should not."""
 
+import asyncio
 import json
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -171,6 +172,40 @@ async def test_whoever_has_no_key_waits_and_locks_nobody_out_who_has_one() -> No
     assert (await post(app, QUESTION, JSON)).status == 429
     assert len(decisions.refused) == 300
     assert (await post(app)).status == 200
+
+
+async def test_of_many_wrong_keys_at_once_so_many_are_put_on_record() -> None:
+    decisions, free, begun = Yes(), asyncio.Event(), 0
+
+    async def slow(*_: object, **__: object) -> None:
+        nonlocal begun
+        begun += 1
+        async with asyncio.timeout(60):
+            await free.wait()
+
+    decisions.refuse = slow  # type: ignore[method-assign]
+    app = endpoint(decisions)
+    wrong = (b"authorization", b"Bearer " + b"w" * 40)
+    tried = [asyncio.create_task(post(app, QUESTION, JSON, wrong)) for _ in range(320)]
+    done, _ = await asyncio.wait(tried, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+    assert {task.result().status for task in done} == {429}
+    free.set()
+    statuses = [seen.status for seen in await asyncio.gather(*tried)]
+    assert (statuses.count(401), statuses.count(429), begun) == (300, 20, 300)
+
+
+async def test_where_to_ask_is_told_anybody_however_often() -> None:
+    app = endpoint(Yes())
+    for _ in range(301):
+        assert (await Exchange().ask(app, "GET", METADATA, (HOST,))).status == 200
+
+
+async def test_a_wrong_key_counts_where_nothing_can_be_put_on_record() -> None:
+    app = endpoint(Yes(fails=AuditUnavailable("the audit log cannot record this now")))
+    wrong = (b"authorization", b"Bearer " + b"w" * 40)
+    for _ in range(300):
+        assert (await post(app, QUESTION, JSON, wrong)).status == 500
+    assert (await post(app, QUESTION, JSON, wrong)).status == 429
 
 
 async def test_what_one_callers_words_make_of_a_question_holds_up_nobody_else_behind_a_plane() -> (
