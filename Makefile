@@ -196,8 +196,8 @@ pictures: setup ## Take the pictures of the desk anew.
 	@$(BIN)/python -m benchmarks.desk.pictures
 
 .PHONY: planes-report
-planes-report: setup ## Attacks and recorded tasks by a plane that asks and by the gateway, and decisions a second beside OPA's server (MOST=N, DECLARED=1).
-	@$(BIN)/python -m benchmarks.planes.report $(if $(MOST),--most $(MOST)) --declared $(DECLARED)
+planes-report: setup ## Attacks and recorded tasks by a plane that asks and by the gateway, and decisions a second beside OPA's server (MOST=N, DECLARED=1, PART=..., AGAIN=1).
+	@$(BIN)/python -m benchmarks.planes.report $(if $(MOST),--most $(MOST)) --declared $(DECLARED) $(if $(PART),--part $(PART)) $(if $(AGAIN),--again)
 
 .PHONY: alerts-report
 alerts-report: setup ## An ordinary month for false alarms, and seeded incidents to be found.

@@ -40,7 +40,7 @@ def write_report(
     report = {
         "name": name,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": _commit(),
+        "commit": commit(),
         "machine": _machine(),
         "figures": dict(figures),
         "failures": list(failures),
@@ -56,7 +56,7 @@ def write_report(
     return 1 if failures else 0
 
 
-def _commit() -> str:
+def commit() -> str:
     """Return what is checked out, marked where files differ from it; empty outside of git."""
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],

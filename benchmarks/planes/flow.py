@@ -2,11 +2,15 @@
 
 import asyncio
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from hashlib import sha256
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Final
 
 import uvloop
 
@@ -15,7 +19,13 @@ from benchmarks.flow.outcome import Outcome
 from benchmarks.flow.report import OWN
 from benchmarks.flow.traces import Suite, read_suite, trace_files
 
-_MOST_TOLD = 10
+ENCODED: Final = ".b64"
+NAMES: Final = tuple(trace_files(OWN))
+_MOST_TOLD: Final = 10
+_AT_A_TIME: Final = 48
+"""Traces that are played one way, and then the other, before it is told how far it is."""
+_PLACES: Final = 2
+"""Suites at one time."""
 
 
 @dataclass(kw_only=True)
@@ -59,41 +69,57 @@ def _ended(outcome: Outcome) -> str:
 
 
 async def compared(suite: Suite, *, declared: bool, folder: Path) -> Compared:
-    """Play every trace of `suite` both ways, each as a client that is new to the gateway."""
-    found = Compared(suite=suite.name)
-    alone = [[trace] for trace in suite.traces]
-    async with staged(folder, suite, declared=declared, plane=True) as stage:
-        ours = await stage.play(alone)
-        planes = await stage.by_plane().play(alone)
-    for (one,), (other,) in zip(ours, planes, strict=True):
-        found.add(one, other)
+    """Play every trace of `suite` both ways, each as a client that is new to the gateway.
+
+    One suite in its plain spelling speaks with sessions and in its encoded one without, so that both
+    ways of both are compared.
+    """
+    found, began = Compared(suite=suite.name), time.monotonic()
+    async with staged(folder, suite, declared=declared, plane=True) as with_sessions:
+        stateless = suite.name.endswith(ENCODED)
+        stage = with_sessions.without_sessions() if stateless else with_sessions
+        by_plane = stage.by_plane()
+        for start in range(0, len(suite.traces), _AT_A_TIME):
+            part = [[trace] for trace in suite.traces[start : start + _AT_A_TIME]]
+            ours, planes = await stage.play(part), await by_plane.play(part)
+            for (one,), (other,) in zip(ours, planes, strict=True):
+                found.add(one, other)
+            _tell(found, start + len(part), len(suite.traces), time.monotonic() - began)
     return found
 
 
-def suites(most: int | None) -> Iterator[Suite]:
-    """Yield the recorded suites, plain and encoded; no more than `most` traces of each, if given."""
-    for name, path in trace_files(OWN).items():
-        suite = read_suite(name, path)
-        # By digests: the first ones would be of few goals.
-        some = sorted(suite.traces, key=lambda trace: sha256(trace.id.encode()).digest())[:most]
-        yield Suite(
-            name=name,
-            settings=suite.settings,
-            config=suite.config,
-            tools=suite.tools,
-            traces=some,
-        )
+def _tell(found: Compared, played: int, of: int, seconds: float) -> None:
+    print(
+        f"{found.suite}: {played} of {of} traces, {found.calls} calls, "
+        f"{found.unlike.total()} unlike, {seconds:.0f} s",
+        flush=True,
+    )
 
 
-def measured(*, most: int | None, declared: bool) -> list[Compared]:
-    """Compare all suites, one after the other."""
+def suite_of(name: str, most: int | None) -> Suite:
+    """Return a recorded suite, with no more than `most` of its traces, if given."""
+    suite = read_suite(name, trace_files(OWN)[name])
+    # By digests: the first ones would be of few goals.
+    some = sorted(suite.traces, key=lambda trace: sha256(trace.id.encode()).digest())[:most]
+    return Suite(
+        name=name, settings=suite.settings, config=suite.config, tools=suite.tools, traces=some
+    )
 
-    async def every() -> list[Compared]:
-        found = []
-        for suite in suites(most):
-            with tempfile.TemporaryDirectory(prefix="planes-", ignore_cleanup_errors=True) as made:
-                found.append(await compared(suite, declared=declared, folder=Path(made)))
-        return found
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(every())
+def measured(names: Sequence[str], *, most: int | None, declared: bool) -> Iterator[Compared]:
+    """Compare these suites, two at a time: each has one gateway, and one who plays; yield each once it is done."""
+    if not names:
+        return
+    with ProcessPoolExecutor(_PLACES, mp_context=get_context("spawn")) as processes:
+        # The long ones first, so that nobody waits for one alone.
+        under_way = [processes.submit(_one, name, most, declared) for name in reversed(names)]
+        for done in as_completed(under_way):
+            yield done.result()
+
+
+def _one(name: str, most: int | None, declared: bool) -> Compared:
+    with (
+        tempfile.TemporaryDirectory(prefix="planes-", ignore_cleanup_errors=True) as made,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        return runner.run(compared(suite_of(name, most), declared=declared, folder=Path(made)))

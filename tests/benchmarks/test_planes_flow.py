@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.flow.outcome import Outcome
 from benchmarks.flow.traces import Step
-from benchmarks.planes.flow import Compared, compared, suites
+from benchmarks.planes.flow import NAMES, Compared, compared, suite_of
 
 STEP = Step(
     server="desk", tool="do", arguments={}, result={}, of_user=False, harmful=True
@@ -17,8 +17,7 @@ HELD = Outcome(step=STEP, code="approval_required", reasons=("why",), executed=F
 
 @pytest.mark.parametrize("at", [0, 2])
 async def test_recorded_attacks_and_tasks_end_alike(tmp_path: Path, at: int) -> None:
-    suite = list(suites(4))[at]
-    found = await compared(suite, declared=True, folder=tmp_path)
+    found = await compared(suite_of(NAMES[at], 4), declared=True, folder=tmp_path)
     assert (found.calls > 4, found.refused > 0, list(found.failures)) == (True, True, [])
 
 
