@@ -2,7 +2,8 @@
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -10,6 +11,7 @@ import aiohttp
 import orjson
 
 from gateway.errors import PolicyUnavailable
+from gateway.policy.circuit import Circuit
 from gateway.policy.opinions import Opinion, evaluation, read_opinion, unusable
 from gateway.policy.settings import DecisionPoint
 from gateway.wire import jsontext
@@ -25,12 +27,14 @@ _OK: Final = 200
 class AuthzenPoint:
     """One decision point. Where it is asked it says itself, in a document that must be its own.
 
-    That it is not there now is no error: calls are refused until it is.
+    That it is not there now is no error: calls are refused until it is, and at once after some that
+    have waited for it.
     """
 
-    def __init__(self, point: DecisionPoint) -> None:
-        """Open nothing yet; `close` it in the end."""
+    def __init__(self, point: DecisionPoint, clock: Callable[[], float] = time.monotonic) -> None:
+        """Open nothing yet; `close` it in the end. `clock` counts seconds and never goes back."""
         self._point = point
+        self._circuit = Circuit(clock)
         self._endpoint = ""
         self._session: aiohttp.ClientSession | None = None
 
@@ -38,10 +42,27 @@ class AuthzenPoint:
         """Return what it says of a call now.
 
         Raises:
-            PolicyUnavailable: No answer in time, or none of the agreed shape.
+            PolicyUnavailable: No answer in time, or none of the agreed shape; or it is not asked, since it
+                gave none too often.
 
         """
         body = orjson.dumps(evaluation(asked, self._point))
+        principal = asked["principal"]
+        attempt = self._circuit.admit(f"{principal['iss']}|{principal['sub']}")
+        try:
+            opinion = await self._answered(body)
+        except PolicyUnavailable as error:
+            # Nobody there is nobody for everybody; anything else may be of this question's making.
+            is_away = isinstance(error.__cause__, aiohttp.ClientConnectorError)
+            attempt.failed(error.detail, everybody=is_away)
+            raise
+        except BaseException:
+            attempt.left()
+            raise
+        attempt.succeeded()
+        return opinion
+
+    async def _answered(self, body: bytes) -> Opinion:
         try:
             async with asyncio.timeout(self._point.deadline):
                 if not self._endpoint:
