@@ -24,9 +24,7 @@ default profile := {}
 
 profile := data.douane.flow.profiles[data.douane.flow.profile]
 
-default profile_acts := true
-
-profile_acts := false if profile.acts == false
+profile_acts if not profile.acts == false
 
 default tables := {}
 
@@ -45,7 +43,6 @@ is_other_call if {
 }
 
 is_judged if is_tool_call
-
 is_judged if is_other_call
 
 # An effect that is unknown or missing is the worst one that nobody declared.
@@ -60,14 +57,12 @@ default row := {}
 
 row := tables.effects[effect] if is_object(tables.effects[effect])
 
-# Only a label that says so is trusted: a run that nobody labelled is not.
-default run_trusted := false
-
+# Only a label that says so is trusted, and not private: a run that nobody labelled is neither.
 run_trusted if input.flow.label.integrity == "trusted"
 
-default run_private := true
+run_private if not run_open
 
-run_private := false if input.flow.label.confidentiality in {"public", "internal"}
+run_open if input.flow.label.confidentiality in {"public", "internal"}
 
 flow_deny contains {"code": "no_flow", "message": "nothing is known of the data of this call"} if {
 	is_judged
@@ -83,11 +78,7 @@ flow_deny contains {"code": "not_in_task", "message": "the declared task does no
 	}
 }
 
-tool_names := {
-	input.target.name,
-	concat("/", [input.target.server, input.target.name]),
-	concat("__", [input.target.server, input.target.name]),
-}
+tool_names := {input.target.name} | {concat(joint, [input.target.server, input.target.name]) | some joint in ["/", "__"]}
 
 # Example: the user asked when they are free, and mail is to be sent to a colleague.
 flow_ask contains {"code": "not_in_task", "message": "the user's words do not ask for what this tool does"} if {
@@ -107,20 +98,17 @@ flow_ask contains {"code": "lasting", "message": "the tool sets up what goes on 
 }
 
 task_excused if row.task == "any"
-
 task_excused if asked
 
-# What is done to something that is named is judged by that.
+# What is done to something that the user, the operator or a person who answered chose is judged by that.
 task_excused if {
 	row.task == "place"
-	names_destination
+	{one.by | some one in input.flow.destinations} & {"tenant", "task", "pointed", "standing"} != set()
 }
 
 # "Put him down for Friday": a deed that no table knows denies none that can be taken back, and asks
-# for none: what is left to be judged is where it goes.
-task_excused if unheard
-
-unheard if {
+# for none: what is left to be judged is where it goes. What goes nowhere stays with its server.
+task_excused if {
 	told.task in {"open", "place"}
 	input.flow.unheard == true
 }
@@ -172,7 +160,7 @@ proof_needed if not proof_waived
 proof_waived if row.proof == "never"
 
 proof_waived if {
-	row.proof in {"private", "untrusted"}
+	row.proof in ({"private", "untrusted"} | {"either" | run_open})
 	run_trusted
 }
 
@@ -181,18 +169,13 @@ proof_waived if {
 	input.flow.label.confidentiality == "public"
 }
 
-proof_waived if {
-	row.proof == "either"
-	run_trusted
-	not run_private
-}
-
 accepted(destination) if destination.by in row.accepts
 
 accepted(destination) if {
 	asked
 	destination.by in array.concat(told.accepts, told.if_asked)
 	destination.by != "standing"
+	not is_somebodys_account(destination)
 }
 
 # Of a tool that nobody labelled, what it says that it does decides whose choice is enough if asked for.
@@ -215,14 +198,15 @@ accepted(destination) if {
 
 # Example: a stranger's transfer of one cent, and its list has their account as `counterparty_id`.
 is_somebodys_account(destination) if {
-	effect == "pay"
+	"pay" in {effect, object.get(input.flow, "told", null)}
 	destination.form == "account"
+	destination.by == "own_id"
 }
 
 # A read reaches nobody by a name; a longer text may carry what was read.
 reaches(_) if is_other_call
 reaches(_) if not row.names == "free"
-reaches(destination) if not destination.form in {"name", "email", "account"}
+reaches(destination) if not object.get(destination, "form", "url") in {"name", "email", "account"}
 
 # Example: a stranger's note wants a new address in a profile, and no argument names whose.
 flow_ask contains {"code": "unproven_payload", "message": "nothing shows that an outsider's words are meant"} if {
@@ -289,7 +273,7 @@ flow_ask contains {"code": "unproven_link", "message": message} if {
 	proof_needed
 	not object.get(row, "links", "proven") in links_free
 	some link in input.flow.links
-	not link.by in {"tenant", "task", "typed", "trusted_result"}
+	not object.get(link, "by", "nobody") in {"tenant", "task", "typed", "trusted_result"}
 	message := concat("", ["nothing shows that this link is meant: ", link.path])
 }
 
@@ -306,7 +290,6 @@ carried contains level if {
 default level_of(_) := "private"
 
 level_of(found) := "secret" if found.confidentiality == "secret"
-
 level_of(found) := "public" if found.confidentiality in {"public", "internal"}
 
 # Example: a paragraph of a private file stands in a mail to an address from the contacts.
@@ -352,18 +335,15 @@ flow_deny contains {"code": "secret_leaves", "message": "a secret of this run wo
 }
 
 stays_there if goes_nowhere
-
 stays_there if not sends_out
 
 # A tool that names no place, and that the words ask for, says nothing but what they say.
 asked_of_it("seen") if asked_for
 
 secrets_at_stake contains "secret" if "secret" in carried
-
 secrets_at_stake contains "seen" if input.flow.label.confidentiality == "secret"
 
 may_receive(destination, level) if destination.by in tables.confidential[level]
-
 may_receive(destination, "private") if destination.by in tables.confidential[concat("_", ["private", row.sends])]
 
 may_receive(destination, "private") if {
@@ -416,12 +396,5 @@ sends_out if {
 # A write, and a read of an address, reach others only through the destinations they name.
 sends_out if {
 	is_tool_call
-	names_destination
-	not row.sends == "never"
-}
-
-sends_out if {
-	is_tool_call
-	not row.sends == "never"
-	not row.sends == "named"
+	not object.get(row, "sends", "always") in ({"never"} | {"named" | not names_destination})
 }

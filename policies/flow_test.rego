@@ -135,7 +135,7 @@ test_a_name_is_good_for_what_is_asked_for_if_nobody_spoke_against_it if {
 	}
 	decided([effect("write"), going("name"), asked_for(true), carrying("private")]) == allowed
 	decided([effect("write"), going("name")]) == allowed
-	decided([effect("write"), going("name"), asked_for(false)]) == asking("unproven_destination")
+	decided([effect("write"), going("name"), asked_for(false)]) == ["ask", ["not_in_task", "unproven_destination"]]
 	decided([effect("write"), going("outsider"), asked_for(true)]) == asking("unproven_destination")
 	decided([effect("egress"), going("name")]) == allowed
 	"unproven_destination" in decided([effect("destroy"), going("name")])[1]
@@ -228,6 +228,11 @@ test_a_link_in_what_is_sent_needs_proof if {
 	decided([effect("write"), linking("nobody")]) == allowed
 }
 
+test_what_is_not_told_of_a_place_is_the_worst if {
+	decided([effect("egress"), going("tenant"), ["/flow/links", [{"path": "$.body"}]]]) == asking("unproven_link")
+	decided([["/flow/destinations", [{"path": "$.to", "by": "nobody"}]]]) == asking("unproven_destination")
+}
+
 # The task.
 
 test_what_the_user_did_not_ask_for_is_asked_about if {
@@ -238,6 +243,14 @@ test_what_the_user_did_not_ask_for_is_asked_about if {
 	}
 	decided([effect("egress"), going("tenant"), asked_for(false), clean]) == allowed
 	decided([effect("write"), going("tenant"), asked_for(false)]) == allowed
+	every word in ["task", "pointed", "standing"] {
+		decided([effect("write"), going(word), asked_for(false)]) == allowed
+	}
+	every word in ["typed", "trusted_result", "own_id"] {
+		decided([effect("write"), going(word), asked_for(false)]) == asking("not_in_task")
+	}
+	both := ["/flow/destinations", array.concat(fix.to("own_id"), fix.to("task"))]
+	decided([effect("write"), both, asked_for(false)]) == allowed
 	decided([effect("write"), asked_for(false)]) == asking("not_in_task")
 	decided([asked_for(false)]) == allowed
 }
@@ -270,6 +283,9 @@ test_what_was_given_out_before_anybody_could_ask_for_it_was_looked_up_for_the_us
 	decided([effect("execute"), looked_up]) == asking("untrusted_run")
 	account := ["/flow/destinations", [object.union(one, {"form": "account"}) | some one in looked_up[1]]]
 	decided([effect("pay"), account]) == asking("unproven_destination")
+	decided([effect("pay"), account, asked_for(true)]) == asking("unproven_destination")
+	decided([effect("destroy"), account, says("pay"), asked_for(true)]) == asking("unproven_destination")
+	decided([effect("destroy"), account, asked_for(true)]) == allowed
 	decided([effect("destroy"), account]) == allowed
 	every word in ["name", "picked", "pointed", "outsider"] {
 		clean_one := [object.union(one, {"from": {"clean": true}}) | some one in fix.to(word)]
@@ -300,6 +316,17 @@ test_what_is_not_understood_denies_nothing_that_can_be_taken_back if {
 	decided([effect("egress"), asked_for(false), unheard]) == asking("no_destination")
 	decided([effect("egress"), going("typed"), carrying("private"), asked_for(false), unheard]) == asking("private_data_leaves")
 	decided([effect("write"), going("task"), lasting, asked_for(false), unheard]) == asking("lasting")
+}
+
+test_what_is_not_understood_and_goes_nowhere_stays_with_its_server if {
+	every name in ["write", "egress"] {
+		decided([effect(name), where, asked_for(false), unheard]) == allowed
+		decided([effect(name), where, told, asked_for(false), unheard]) == asking("unproven_payload")
+		decided([effect(name), where, secret, carrying("secret"), asked_for(false), unheard]) == ["deny", ["secret_leaves"]]
+		by_profile("strict", [effect(name), asked_for(false), unheard]) == ["ask", ["no_destination", "not_in_task"]]
+	}
+	decided([effect("write"), asked_for(false), unheard]) == allowed
+	decided([effect("pay"), where, asked_for(false), unheard]) == asking("not_in_task")
 }
 
 lasting := ["/flow/lasting", true]

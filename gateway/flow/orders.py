@@ -7,6 +7,7 @@ ask for nothing.
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from unicodedata import combining
 
 from gateway.domain.labels import Effect
@@ -67,7 +68,16 @@ def _orders(prompt: str) -> Iterator[str]:
 
 
 def _may_order(sentence: str) -> bool:
-    return TELLS.search(sentence) is None or _OF_YOU.search(sentence) is not None
+    tells = TELLS.search(sentence)
+    return tells is None or _OF_YOU.search(sentence) is not None or _begins_with_deed(sentence)
+
+
+def _begins_with_deed(sentence: str) -> bool:
+    """Tell whether a deed leads, so that what is told behind it is of a thing: "add it to the list I have"."""
+    words = _WORD_OR_STOP.findall(sentence)
+    first, after = next(((a, b) for a, b in pairwise((*words, "")) if a not in _BEFORE), ("", ""))
+    does = VERBS.get(first, Effect.READ) is not Effect.READ
+    return does and "?" not in sentence and TELLS.fullmatch(after) is None
 
 
 def _leading(sentence: str) -> Iterator[tuple[str, str, str]]:

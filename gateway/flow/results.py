@@ -1,7 +1,7 @@
 """What the result of an MCP request says: its leaves, and which of them are identifiers."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -145,12 +145,45 @@ _MOST_RECORDS = 1024
 
 
 def titled(document: Any) -> Iterator[tuple[str, str]]:
-    """Yield each id that an object of `document` bears, with what that object is called."""
-    for members in islice(_all_objects(document), _MOST_RECORDS):
+    """Yield each id that an object of `document` bears, with what the thing is called that it stands for.
+
+    An object is called by all of its titles. The ids of other things in it (`room_id`) are called by
+    what is told of these (`room`, `room_name`).
+    """
+    for place, members in islice(_all_places(document), _MOST_RECORDS):
         told = {name: text for name, held in members.items() if (text := text_of(held)) is not None}
-        ids = [text for name, text in told.items() if is_called_an_id(name)]
-        titles = [text for name, text in told.items() if _is_title(name, text)] if ids else ()
-        yield from ((one, title) for one in ids for title in titles)
+        ids = {name: text for name, text in told.items() if is_called_an_id(name)}
+        if ids:
+            yield from _titled(ids, {n: t for n, t in told.items() if _is_title(n, t)}, place)
+
+
+def _titled(
+    ids: Mapping[str, str], titles: Mapping[str, str], place: str
+) -> Iterator[tuple[str, str]]:
+    own = _own_of([*ids], place)
+    for name, one in ids.items():
+        for called, title in titles.items():
+            if name in own or _of_whom(name) in (_words(called), _of_whom(called)):
+                yield one, title
+
+
+def _own_of(ids: Sequence[str], place: str) -> Collection[str]:
+    """Return which of an object's `ids` are its own: those of nothing else, or of what stands at `place`.
+
+    Where neither is there, those of one thing alone are; of several things none is known to be.
+    """
+    own = [name for name in ids if not _of_whom(name)]
+    its = own or [name for name in ids if _of_whom(name) == _words(place)]
+    return its or (ids if len({*map(_of_whom, ids)}) == 1 else ())
+
+
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(map(singular, words_of(name)))
+
+
+def _of_whom(name: str) -> tuple[str, ...]:
+    """Return of what a member of this name tells, if it says so: "room" of `roomId`."""
+    return _words(name)[:-1]
 
 
 def _is_title(name: str, text: str) -> bool:
@@ -167,14 +200,19 @@ def _is_code(leaf: Any) -> bool:
 
 
 def _all_objects(document: Any) -> Iterator[dict[str, Any]]:
-    waiting = [document]
+    return (members for _, members in _all_places(document))
+
+
+def _all_places(document: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every object in `document`, with the name of the member that it or its list stands in."""
+    waiting = [("", document)]
     while waiting:
-        found = waiting.pop()
+        name, found = waiting.pop()
         if isinstance(found, dict):
-            yield found
-            waiting.extend(found.values())
+            yield name, found
+            waiting.extend(found.items())
         elif isinstance(found, list):
-            waiting.extend(found)
+            waiting.extend((name, item) for item in found)
 
 
 @value

@@ -19,6 +19,8 @@ from tests.flow.flow_builders import UNTRUSTED, remember, reviewed, source, stru
         "What is on the list? Cross the second one off.",
         "I want to extend the contract",
         "Tell me what it costs and comp it",
+        "Please add the eggs to the list that I have",
+        "Assign it to whoever is free",
     ],
 )
 def test_words_order_deeds(prompt: str) -> None:
@@ -38,6 +40,10 @@ def test_words_order_deeds(prompt: str) -> None:
         "Thanks!\nRead the notes, please",
         "I would like to know when my flight leaves. List the gates as well.",
         "Tell me where it is - and whether the door was open.",
+        "Update was sent to whom",
+        "Delete it, or is it old?",
+        "Show me what was added",
+        "Anna has to add it",
     ],
 )
 def test_whoever_wants_to_know_orders_none(prompt: str) -> None:

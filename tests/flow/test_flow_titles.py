@@ -52,6 +52,44 @@ def test_only_a_short_name_of_the_record_itself_counts(record: Any) -> None:
     assert not named("Send the heater 12 " + "x" * 81, record)
 
 
+PLACED = {"id": "d-03", "name": "Bathroom heater", "room_id": "r-7", "room": "Kitchen"}
+OF_SEVERAL = {"order_id": "o-1", "customer_id": "c-2", "customer_name": "Hanna", "title": "Lamp"}
+
+
+@pytest.mark.parametrize(
+    ("record", "one", "prompt"),
+    [
+        (PLACED, "r-7", "remove the bathroom heater"),
+        (PLACED | {"room": 7}, "r-7", "remove the bathroom heater"),
+        (OF_SEVERAL, "o-1", "the lamp of Hanna"),
+        (OF_SEVERAL, "c-2", "the lamp"),
+        ({"orders": [OF_SEVERAL]}, "c-2", "the lamp"),
+        ({"orders": {"of": OF_SEVERAL}}, "o-1", "the lamp"),
+    ],
+)
+def test_the_id_of_another_thing_is_not_called_as_the_record_is(
+    record: Any, one: str, prompt: str
+) -> None:
+    assert not named(prompt, record, one)
+
+
+@pytest.mark.parametrize(
+    ("record", "one", "prompt"),
+    [
+        (PLACED, "d-03", "the heater in the bathroom"),
+        (PLACED, "d-03", "what is in the kitchen"),
+        (PLACED, "r-7", "the kitchen"),
+        (OF_SEVERAL, "c-2", "cancel it for Hanna"),
+        ({"orders": [OF_SEVERAL]}, "o-1", "the lamp"),
+        ({"order": OF_SEVERAL}, "o-1", "the lamp"),
+        ({"orderId": "o-1", "order_number": "17", "title": "Lamp"}, "17", "the lamp"),
+        ({"order_id": "o-1", "title": "Lamp"}, "o-1", "the lamp"),
+    ],
+)
+def test_an_id_is_called_as_what_it_stands_for(record: Any, one: str, prompt: str) -> None:
+    assert named(prompt, record, one)
+
+
 def test_what_an_error_or_a_text_says_is_called_nothing() -> None:
     assert not named("the heater", HEATER, failed=True)
     provenance = Provenance()
