@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from gateway.config import load
+from gateway.web.heads import Heads
 from gateway.wiring.gateway import Gateway
 from gateway.wiring.identity import opened
 from tests.running import running_gateway
@@ -55,37 +56,48 @@ def prepared(folder: Path, **settings: Any) -> Iterator[Prepared]:
         yield Prepared(config=gateway.config, host=gateway.url.split("//")[1], token=token)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One request: what it says, and what its connection tells the gateway of it."""
+
+    text: str
+    body: bytes
+    scope: dict[str, Any]
+
+
 class Within:
-    """A gateway without listeners; a request is handed to it as by its HTTP server."""
+    """A gateway without listeners; a request is handed to it as on one connection of its HTTP server."""
 
     def __init__(self, gateway: Gateway, prepared: Prepared) -> None:
         self._gateway = gateway
         self._number = 0
-        self._headers = [
-            (b"host", prepared.host.encode()),
-            (b"content-type", b"application/json"),
-            (b"accept", b"application/json, text/event-stream"),
-            (b"mcp-protocol-version", _STATELESS.encode()),
-            (b"mcp-method", b"tools/call"),
-            (b"mcp-name", TOOL.encode()),
-            (b"authorization", b"Bearer " + prepared.token.encode()),
-        ]
+        self._head = "\r\n".join(
+            (
+                f"POST /mcp/{SERVER} HTTP/1.1",
+                f"host: {prepared.host}",
+                "content-type: application/json",
+                "accept: application/json, text/event-stream",
+                f"mcp-protocol-version: {_STATELESS}",
+                "mcp-method: tools/call",
+                f"mcp-name: {TOOL}",
+                f"authorization: Bearer {prepared.token}",
+            )
+        )
+        self._heads = Heads({"type": "http", "client": ("127.0.0.1", 5)})
 
-    async def call(self) -> bytes:
-        """Call the tool with arguments that no earlier call had, and return its answer."""
+    def asked(self) -> Asked:
+        """Return a call of the tool with arguments that no earlier call had, as its connection has read it."""
         self._number += 1
         text = f"0123456789abcdef {self._number}"
         body = _request(self._number, {"text": text, "to": "emma@example.com"})
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "path": f"/mcp/{SERVER}",
-            "raw_path": f"/mcp/{SERVER}".encode(),
-            "client": ("127.0.0.1", 5),
-            "headers": [*self._headers, (b"content-length", str(len(body)).encode())],
-        }
+        head, digits = self._heads.read(f"{self._head}\r\ncontent-length: {len(body)}".encode())
+        return Asked(text=text, body=body, scope=head.scope(digits))
+
+    async def call(self, asked: Asked | None = None) -> bytes:
+        """Call the tool, and return its answer."""
+        asked = asked or self.asked()
         sent: list[Mapping[str, Any]] = []
-        arriving = [body]
+        arriving = [asked.body]
 
         async def receive() -> Mapping[str, Any]:
             if not arriving:  # the client stays
@@ -95,9 +107,9 @@ class Within:
         async def send(message: Mapping[str, Any]) -> None:
             sent.append(message)
 
-        await self._gateway.serve(scope, receive, send)  # type: ignore[arg-type]
+        await self._gateway.serve(asked.scope, receive, send)  # type: ignore[arg-type]
         start, end = sent
-        if start["status"] != _OK or f"ok {text}".encode() not in end["body"]:
+        if start["status"] != _OK or f"ok {asked.text}".encode() not in end["body"]:
             raise RuntimeError(f"{start}: {end}")
         answer: bytes = end["body"]
         return answer

@@ -115,7 +115,8 @@ class Cover:
     def __init__(self, hash_of: Callable[[Any], str], screen: Screen) -> None:
         self.hash_of = hash_of
         self._screen = screen
-        self._names: dict[str, _Name] = {}
+        self.names: dict[str, _Name] = {}
+        """What `name` has said of names that are short."""
         self._paths: dict[tuple[str, Redaction], str] = {}
 
     def arguments(self, content: Any, level: Level) -> Any:
@@ -185,7 +186,7 @@ class Cover:
 
     def name(self, name: str) -> "_Name":
         """Return what is known of a member's name. Names repeat from call to call."""
-        known = self._names.get(name)
+        known = self.names.get(name)
         if known is None:
             folded = name.lower().translate(_FOLDED)
             known = _Name(
@@ -193,10 +194,10 @@ class Cover:
                 hidden=self.is_secret(name),
                 hides=_NAME_OF_SECRET.search(folded) is not None,
             )
-            if len(self._names) >= _MOST_NAMES:
-                self._names.clear()
+            if len(self.names) >= _MOST_NAMES:
+                self.names.clear()
             if len(name) <= _LONGEST_KEPT:
-                self._names[name] = known
+                self.names[name] = known
         return known
 
     def _path(self, path: str, level: Level) -> str:
@@ -252,15 +253,17 @@ class _Walk:
         self, content: dict[Any, Any], paths: Sequence[Path], depth: int, *, clear: bool
     ) -> dict[str, Any]:
         members: dict[str, Any] = {}
+        names = self._cover.names
         for name, inner in content.items():
             if not clear and (len(members) >= MOST_IN_ONE or self._left <= 0):
                 members[_CUT] = f"{len(content) - len(members)} more"
                 break
             further = _further(paths, name) if paths else ()
             shown = clear or () in further
-            known = self._cover.name(name)
+            known = names.get(name) or self._cover.name(name)
             kept = name if not known.hidden and (known.plain or shown) else self._hashed(name)
-            if known.hides and inner is not None and type(inner) is not bool:
+            hides = known.hides and inner is not None and type(inner) is not bool
+            if hides or (not shown and type(inner) is str):
                 members[kept] = self._hashed(inner)
             else:
                 members[kept] = self.covered(inner, further, depth + 1, clear=shown)

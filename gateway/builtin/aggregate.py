@@ -23,6 +23,7 @@ from gateway.builtin.unqualified import Unqualified
 from gateway.builtin.waits import Waits
 from gateway.domain._value import value
 from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Reply
+from gateway.domain.identity import Credential
 from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
 from gateway.errors import GatewayError
 from gateway.wire import jsontext
@@ -50,8 +51,8 @@ Headers: TypeAlias = tuple[tuple[str, str], ...]
 class Carrier(Protocol):
     """The one path."""
 
-    async def known(self, call: Call) -> str | Reply:
-        """Return a key of whoever holds the credential of `call`, or the refusal if nobody does."""
+    async def known(self, credential: Credential, endpoint: str) -> str:
+        """Return a key of whoever holds `credential` at `endpoint`, or raise why nobody does."""
         ...
 
     async def handle(self, call: Call) -> Reply:
@@ -89,6 +90,7 @@ class Aggregate:
         them we do. `priority`: the servers that a name without one means first.
         """
         self._carrier = carrier
+        self.known = carrier.known
         self._offers = offers
         self._limits = limits
         self._new_id = new_id
@@ -135,10 +137,6 @@ class Aggregate:
                 server = None
         return await self._carrier.handle(call if server is None else self._to(call, server))
 
-    async def known(self, call: Call) -> str | Reply:
-        """Return a key of whoever holds the credential of `call`, or the refusal if nobody does."""
-        return await self._carrier.known(call)
-
     async def refuse(self, call: Call, error: GatewayError) -> Reply:
         """Refuse what could not be read as a call, and record it like any refusal."""
         return await self._carrier.refuse(call, error)
@@ -147,8 +145,11 @@ class Aggregate:
         """Return `reply` as one that its client can come back to, where that is a session's stream."""
         if isinstance(reply.body, bytes) or not _comes_back(call):
             return reply
-        who = await self._carrier.known(call)
-        if not isinstance(who, str) or call.session is None:
+        if call.session is None:
+            return reply
+        try:
+            who = await self.known(call.credential, call.endpoint)
+        except GatewayError:
             return reply
         parts = self._notices.calls.kept((who, call.session), reply.body, self._limits)
         return replace(reply, body=parts)

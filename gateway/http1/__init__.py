@@ -5,7 +5,7 @@ what is left is small enough to be read here, and is all that a call has to pay 
 """
 
 from gateway.http1.asked import Asked, read_asked
-from gateway.http1.body import Body, Chunked, body_asked
+from gateway.http1.body import Body, Chunked, Sized, body_asked
 from gateway.http1.connection import Connection
 from gateway.http1.dialling import AddressInfo, Origin, authorities, dial, system_authorities
 from gateway.http1.faults import (
@@ -53,6 +53,7 @@ __all__ = [
     "RawPairs",
     "Response",
     "Silent",
+    "Sized",
     "Waits",
     "authorities",
     "body_asked",

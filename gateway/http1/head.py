@@ -27,18 +27,19 @@ Pairs = tuple[tuple[str, str], ...]
 class Fields:
     """Header fields in their order, with lower-case names."""
 
-    __slots__ = ("_first", "pairs")
+    __slots__ = ("first", "pairs")
 
     def __init__(self, pairs: Pairs) -> None:
         self.pairs = pairs
-        self._first = dict(reversed(pairs))
+        self.first = dict(reversed(pairs))
+        """By name, the first of each."""
 
     def __contains__(self, name: str) -> bool:
-        return name in self._first
+        return name in self.first
 
     def get(self, name: str) -> str | None:
         """Return the first field of lower-case `name`."""
-        return self._first.get(name)
+        return self.first.get(name)
 
     def every(self, name: str) -> list[str]:
         """Return all fields of lower-case `name`, in their order."""

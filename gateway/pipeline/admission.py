@@ -9,7 +9,7 @@ from gateway.domain.calls import AccessRequest, Call, Form, OriginKind, Permit
 from gateway.domain.decisions import Decision, Duty, Verdict
 from gateway.domain.epoch import Epoch
 from gateway.domain.flow import Run, RunHint
-from gateway.domain.identity import Principal
+from gateway.domain.identity import Credential, Principal
 from gateway.domain.nodes import most_nodes
 from gateway.domain.scripts import InScript, ScriptId
 from gateway.domain.tools import OWN, Kind, Pin, Pinned, PinStatus, Profile, Target
@@ -159,15 +159,15 @@ class Admission:
             origin=origin,
         )
 
-    async def known(self, call: Call) -> Principal:
-        """Return who holds the credential of `call` now.
+    async def known(self, credential: Credential, endpoint: str) -> Principal:
+        """Return who holds `credential` at `endpoint` now.
 
         Raises:
             Unauthenticated: Nobody does.
             IdentityUnavailable: That cannot be told now.
 
         """
-        return await self._authenticator.authenticate(call.credential, call.endpoint)
+        return await self._authenticator.authenticate(credential, endpoint)
 
     async def permit(self, call: Call, trail: Trail) -> Permit:
         """Carry `call` from stage 2 to stage 7.

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol, TypeAlias
 
 from gateway.domain.calls import Call, CallId, Reply
+from gateway.domain.identity import Credential
 from gateway.domain.nodes import most_nodes
 from gateway.domain.tools import OWN, Profile, UpstreamId
 from gateway.errors import GatewayError, ProtocolError
@@ -45,8 +46,8 @@ Parts: TypeAlias = AsyncGenerator[bytes, None]
 class Carrier(Protocol):
     """An endpoint."""
 
-    async def known(self, call: Call) -> str | Reply:
-        """Return a key of whoever holds the credential of `call`, or the refusal if nobody does."""
+    async def known(self, credential: Credential, endpoint: str) -> str:
+        """Return a key of whoever holds `credential` at `endpoint`, or raise why nobody does."""
         ...
 
     async def handle(self, call: Call) -> Reply:
@@ -100,9 +101,10 @@ class WatchedTasks:
             return await self._carrier.refuse(call, error)
         if not wanted or not self._may_be_late(call):
             return await self._carrier.handle(call)
-        who = await self._carrier.known(call)
-        if not isinstance(who, str):
-            return who
+        try:
+            who = await self.known(call.credential, call.endpoint)
+        except GatewayError as error:
+            return await self._carrier.refuse(call, error)
         handles = self._owned(call, who, wanted)
         # The handles themselves go nowhere: the protocol's own messages have no place for them.
         reply = await self._carrier.handle(call)

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
-from gateway.domain.identity import BoundToken
+from gateway.domain.identity import BoundToken, Credential
 from gateway.domain.nodes import most_nodes
 from gateway.errors import (
     NOT_DONE,
@@ -79,19 +79,23 @@ class Pipeline:
         self._clock = clock
         self._new_id = new_id
 
-    async def known(self, call: Call) -> str | Reply:
-        """Return the key of whoever holds the credential of `call`, of which only the head is known.
+    async def known(self, credential: Credential, endpoint: str) -> str:
+        """Return the key of whoever holds `credential` at `endpoint`, of which only a head is known.
 
         Whoever is nobody here costs a record and an answer, and no work on what they send. The
         credential is looked at again in `handle`: it may end while the body is on its way.
+
+        Raises:
+            GatewayError: Nobody does, or that cannot be told now.
+
         """
         try:
-            return (await self._admission.known(call)).key
-        except GatewayError as error:
-            return await self.refuse(call, error)
-        except Exception:
-            logger.exception("call %s met a bug", call.id)
-            return await self.refuse(call, Fault("the gateway failed"))
+            return (await self._admission.known(credential, endpoint)).key
+        except GatewayError:
+            raise
+        except Exception as bug:
+            logger.exception("to tell who holds a credential met a bug")
+            raise Fault("the gateway failed") from bug
 
     async def handle(self, call: Call) -> Reply:
         """Carry `call` to its reply. A no is a reply too: this raises nothing of ours."""
@@ -119,8 +123,10 @@ class Pipeline:
         if call.server in self._late.servers:
             self._late.require_room(permit)
         await recorded(self._ledger, self._admission, permit, trail)  # 8
-        await self._raise_for_answer(permit, trail)
-        await self._admission.sessions.end(permit)
+        if call.message.form is Form.RESPONSE:
+            await self._raise_for_answer(permit, trail)
+        elif call.message.form is Form.END:
+            await self._admission.sessions.end(permit)
         going = await self._admission.asides.going(permit)
         # Last of all: during whatever is awaited before, it may change.
         self._admission.require_unchanged(permit)
@@ -136,8 +142,6 @@ class Pipeline:
 
     async def _raise_for_answer(self, permit: Permit, trail: Trail) -> None:
         """Raise the run to what policy says of an answer to a server: to that comes no result."""
-        if permit.call.message.form is not Form.RESPONSE:
-            return
         decision = permit.decision
         run = await self._labels.raise_for_decision(permit, decision, trail.intent_id)
         if run is not None:

@@ -61,20 +61,20 @@ async def while_it_changes(
         StateChanged: It did so each time.
 
     """
-    changed = Changed([])
+    why = ""
     for number in range(MOST_TRIES):
         try:
             return await carry()
         except Changed as error:
-            changed = error
-            trail.anew(changed.what)
+            why = str(error)
+            trail.anew(error.what)
         except Refusal as no:
             is_last = number + 1 == MOST_TRIES
             if is_last or not await _rests_on_less(no, trail, caught_up):
                 raise
             trail.anew(frozenset())
     raise StateChanged(
-        "what this call is decided on changes too fast; nothing was called", detail=str(changed)
+        "what this call is decided on changes too fast; nothing was called", detail=why
     )
 
 

@@ -234,11 +234,12 @@ def _refuse_what_is_not_ours_to_relay(head: Head) -> None:
 
 
 def _answer(head: Head, body: bytes | EventStream, *, without: str = "") -> RawAnswer:
-    fields = head.fields
+    first = head.fields.first
+    kept = returned(head.fields)
     return RawAnswer(
         status=head.status,
-        headers=tuple(pair for pair in returned(fields) if pair[0] != without),
-        session=fields.get(SESSION),
+        headers=tuple([pair for pair in kept if pair[0] != without]) if without else kept,
+        session=first.get(SESSION),
         body=body,
-        etag=strong(fields.get("etag")),
+        etag=strong(first.get("etag")),
     )

@@ -54,7 +54,8 @@ def forwarded(headers: Iterable[tuple[str, str]]) -> Headers:
 
 def returned(fields: Fields) -> tuple[tuple[str, str], ...]:
     """Return those of an upstream's fields that a client gets."""
-    return tuple((name, text) for name in _RETURNED if (text := fields.get(name)) is not None)
+    first = fields.first
+    return tuple([(name, first[name]) for name in _RETURNED if name in first])
 
 
 def strong(etag: str | None) -> str | None:

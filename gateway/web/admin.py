@@ -9,8 +9,7 @@ from starlette.routing import Route, Router
 from starlette.types import Scope
 
 from gateway.web.api import ApiEndpoint
-from gateway.web.guard import Guard
-from gateway.web.guarded import Guarded
+from gateway.web.guard import Guard, Guarded
 from gateway.web.metrics import Metrics
 
 Checks = Callable[[], Awaitable[Mapping[str, str]]]

@@ -10,8 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from gateway.domain.calls import AGGREGATE
 from gateway.domain.throttle import Throttle
 from gateway.web.authzen import AuthzenEndpoint, is_for_planes
-from gateway.web.guard import UNREAD, Guard, Refused, plain, throttled
-from gateway.web.guarded import Guarded
+from gateway.web.guard import UNREAD, Guard, Guarded, Refused, plain, throttled
 from gateway.web.interceptors import PATH as INTERCEPTORS
 from gateway.web.interceptors import InterceptorEndpoint
 from gateway.web.mcp import PREFIX, McpEndpoint

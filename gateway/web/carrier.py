@@ -3,15 +3,20 @@
 from typing import Protocol
 
 from gateway.domain.calls import Call, Reply
+from gateway.domain.identity import Credential
 from gateway.errors import GatewayError
 
 
 class Carrier(Protocol):
-    async def known(self, call: Call) -> str | Reply:
-        """Return a key of whoever holds the credential of `call`, or the refusal if nobody does.
+    async def known(self, credential: Credential, endpoint: str) -> str:
+        """Return a key of whoever holds `credential` at `endpoint`, of which a head alone is known.
 
-        It is of the head alone. The credential is looked at again once the call is carried: its
-        body may take its time, and the credential end meanwhile.
+        The credential is looked at again once the call is carried: its body may take its time, and
+        the credential end meanwhile.
+
+        Raises:
+            GatewayError: Nobody does, or that cannot be told now. Nothing of it is on record yet.
+
         """
         ...
 

@@ -5,13 +5,14 @@ import re
 from collections.abc import MutableSet
 from typing import Any, Final, cast
 
-from gateway.http1 import END_OF_HEAD, BadMessage, Body, Chunked, body_asked, read_asked
+from gateway.http1 import END_OF_HEAD, BadMessage, Body, Chunked
 from gateway.web.bounds import Together
 from gateway.web.exchanges import App, Exchange
 from gateway.web.guard import Refused
+from gateway.web.heads import Heads
 from gateway.web.own_words import CROWDED, LARGE_HEAD, MALFORMED, SLOW_HEAD, said
 from gateway.web.pieces import Pieces
-from gateway.web.scopes import of_connection, of_request
+from gateway.web.scopes import of_connection
 
 _CONNECTIONS = "connections"
 """How a connection beyond the bound is counted; nothing is said to it."""
@@ -53,8 +54,7 @@ class Connection(asyncio.Protocol):
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
         self._transport: Pieces
-        self._scope: dict[str, Any] = {}
-        """What all requests here have in common."""
+        self._heads: Heads
         self._unread = bytearray()
         """Of a head whose end has not come, or behind the request that is answered."""
         self._has_begun = True
@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         below = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
         self._transport = Pieces(below, self._listener.make_room, self._said_all)
-        self._scope = of_connection(below)
+        self._heads = Heads(of_connection(below))
         self._beside.add(self)
         if len(self._beside) > self._bounds.connections:
             self._listener.count(_CONNECTIONS)
@@ -204,21 +204,20 @@ class Connection(asyncio.Protocol):
             self._unread = bytearray()
             self._begin(head, rest)
 
-    def _begin(self, head: bytes, rest: bytes) -> None:
+    def _begin(self, said: bytes, rest: bytes) -> None:
         try:
-            asked = read_asked(head)
-            body = body_asked(asked)
+            head, digits = self._heads.read(said)
         except BadMessage:
             self._refuse(MALFORMED)
             return
         self._has_begun = False
-        self._body = body
+        self._body = body = head.body(digits)
         self._exchange = exchange = Exchange(
             self,
-            of_request(self._scope, asked),
-            minor=asked.minor,
-            keeps=asked.minor > 0 and not asked.has_option(b"connection", "close"),
-            waits_for_leave=asked.minor > 0 and asked.has_option(b"expect", "100-continue"),
+            head.scope(digits),
+            minor=head.minor,
+            keeps=head.keeps,
+            waits_for_leave=head.waits_for_leave,
         )
         self._due = None
         self._read_body(exchange, body, rest)

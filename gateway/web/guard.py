@@ -1,19 +1,23 @@
-"""What is checked before a body is parsed: address, Host, Origin, size, who only got refusals."""
+"""What stands before everything that a listener would say, its 404s and its mistakes included.
+
+Before a body is parsed it is looked at: address, Host, Origin, size, who only got refusals.
+"""
 
 import asyncio
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Self
 from urllib.parse import urlsplit
 
 import orjson
-from starlette.types import Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.domain._value import value
 from gateway.domain.throttle import Throttle
+from gateway.web.scopes import TARGET, found_in
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not listened on
@@ -26,8 +30,6 @@ _CLOSING = frozenset({408, 413, 503})
 
 UNREAD = "douane.refused_unread"
 """Where in a scope it stands by which code an answer is to be counted, if no record says it."""
-TARGET = "http.request.target"
-"""The extension of a scope in which a connection tells the request's target as it was sent."""
 
 
 @value
@@ -118,6 +120,49 @@ def _misspelled(scope: Scope) -> Refused | None:
     if _PATH.fullmatch(scope.get("raw_path", b"")) is None:
         return Refused(status=404, code="no_endpoint", text="there is no such path")
     return None
+
+
+class Guarded:
+    """An application behind its guard: no route, and nothing that is no route, is outside of it."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        guard: Guard,
+        *,
+        refused_unread: Callable[[str, str], None],
+        client_address: Callable[[Scope], str],
+        open_to_pages: tuple[str, ...] = (),
+    ) -> None:
+        """Count by code and address what is refused.
+
+        Below the paths that begin with one of `open_to_pages`, the application judges origins itself.
+        """
+        self._app = app
+        self._guard = guard
+        self._open = guard.for_any_origin()
+        self._open_to_pages = open_to_pages
+        self._refused_unread = refused_unread
+        self._client_address = client_address
+        self._passed = object()
+        """What is noted of a head that it let pass, which may outlive it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on that is meant for us; nothing but HTTP is spoken here."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        if scope["type"] != "http":
+            return
+        found = found_in(scope)
+        if found.passed_by is not self._passed:
+            guard = self._open if scope["path"].startswith(self._open_to_pages) else self._guard
+            refused = guard.refuses(scope)
+            if refused is not None:
+                self._refused_unread(refused.code, self._client_address(scope))
+                await plain(send, refused)
+                return
+            found.passed_by = self._passed
+        await self._app(scope, receive, send)
 
 
 async def plain(send: Send, refused: Refused) -> None:

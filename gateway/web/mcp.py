@@ -18,15 +18,16 @@ from gateway.domain.nodes import weight
 from gateway.domain.room import SHARE, Rooms, Share
 from gateway.domain.throttle import Throttle
 from gateway.domain.tools import OWN, Profile, UpstreamId
-from gateway.errors import ProofRefused, ProtocolError, RateLimited, Unauthenticated
+from gateway.errors import GatewayError, ProtocolError, RateLimited, Unauthenticated
 from gateway.turns import in_turn
 from gateway.web.carrier import Carrier
 from gateway.web.guard import Refused, plain, throttled
 from gateway.web.metrics import Metrics
+from gateway.web.scopes import Found, found_in
 from gateway.wire.inbound import Inbound
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import LISTEN
-from gateway.wire.revisions import read_delete, read_get, read_post
+from gateway.wire.revisions import read_delete, read_get, read_posted
 
 PREFIX = "/mcp/"
 _QUICK_S = 0.05
@@ -109,8 +110,8 @@ class McpEndpoint:
             self._metrics.refused_unread(refused.code, address)
             await plain(send, refused)
             return
-        headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"]]
-        asker = await self._known(scope, headers, address, send)
+        found = found_in(scope)
+        asker = await self._known(scope, found.pairs, address, send)
         if asker is None:
             return
         share = Share(self._rooms, asker.key)
@@ -121,7 +122,7 @@ class McpEndpoint:
                 self._metrics.refused_unread(body.code, address)
                 await plain(send, body)
                 return
-            await self._carry(scope, headers, receive, send, body, asker=asker)
+            await self._carry(scope, found, receive, send, body, asker=asker)
         except Disconnected:
             return
         finally:
@@ -135,17 +136,15 @@ class McpEndpoint:
         What they sent besides is not even asked for: reading is what strangers get for nothing.
         """
         carrier = self._aggregate if scope["path"] == AGGREGATE else self._carrier
+        credential: Credential = None
         try:
             # Once a request: a proof that is read again is another request's.
             credential = self._credential(scope, headers)
-        except ProofRefused as error:
-            refused = await carrier.refuse(self._unread(scope, headers, address), error)
-        else:
+            key = await carrier.known(credential, scope["path"])
+            return _Asker(key=key, address=address, carrier=carrier, credential=credential)
+        except GatewayError as error:
             unread = self._unread(scope, headers, address, credential=credential)
-            known = await carrier.known(unread)
-            if not isinstance(known, Reply):
-                return _Asker(key=known, address=address, carrier=carrier, credential=credential)
-            refused = known
+            refused = await carrier.refuse(unread, error)
         self._note(address, refused)
         body = refused.body if isinstance(refused.body, bytes) else b""
         await _whole(send, refused, body)
@@ -213,7 +212,7 @@ class McpEndpoint:
     async def _carry(
         self,
         scope: Scope,
-        headers: _Pairs,
+        found: Found,
         receive: Receive,
         send: Send,
         body: bytes,
@@ -222,7 +221,7 @@ class McpEndpoint:
     ) -> None:
         watch = _Watch(receive)
         try:
-            reply = await self._reply(scope, headers, body, asker, watch)
+            reply = await self._reply(scope, found, body, asker, watch)
             self._note(asker.address, reply)
             if isinstance(reply.body, bytes):
                 await _whole(send, reply, reply.body)
@@ -247,15 +246,15 @@ class McpEndpoint:
                 watch.end()
 
     async def _reply(
-        self, scope: Scope, headers: _Pairs, body: bytes, asker: "_Asker", watch: "_Watch"
+        self, scope: Scope, found: Found, body: bytes, asker: "_Asker", watch: "_Watch"
     ) -> Reply:
         try:
             inbound = await in_turn(
-                asker.key, weight(body), _read, scope["method"], headers, body, self._limits
+                asker.key, weight(body), _read, scope["method"], found, body, self._limits
             )
         except (ProtocolError, RateLimited) as error:
             rpc_id = error.rpc_id if isinstance(error, ProtocolError) else None
-            unread = self._unread(scope, headers, asker.address, rpc_id=rpc_id, body=body)
+            unread = self._unread(scope, found.pairs, asker.address, rpc_id=rpc_id, body=body)
             return await asker.carrier.refuse(unread, error)
         message = inbound.message
         watch.listens = message.form is Form.STREAM or message.method == LISTEN
@@ -310,14 +309,14 @@ def _server(scope: Scope) -> UpstreamId:
     return OWN if scope["path"] == AGGREGATE else UpstreamId(scope["path"][len(PREFIX) :])
 
 
-def _read(method: str, headers: _Pairs, body: bytes, limits: WireLimits) -> Inbound:
+def _read(method: str, found: Found, body: bytes, limits: WireLimits) -> Inbound:
     match method:
         case "POST":
-            return read_post(headers, body, limits)
+            return read_posted(found.headers, body, limits)
         case "GET":
-            return read_get(headers)
+            return read_get(found.pairs)
         case _:
-            return read_delete(headers)
+            return read_delete(found.pairs)
 
 
 @value

@@ -354,6 +354,7 @@ class Metered:
     def __init__(self, carrier: Carrier, metrics: Metrics) -> None:
         self._carrier = carrier
         self._metrics = metrics
+        self.known = carrier.known
 
     async def handle(self, call: Call) -> Reply:
         began = perf_counter()
@@ -379,12 +380,6 @@ class Metered:
                     yield part
         finally:
             self._metrics.tool_called(call, outcome_of(reply, last), perf_counter() - began)
-
-    async def known(self, call: Call) -> str | Reply:
-        known = await self._carrier.known(call)
-        if isinstance(known, Reply):
-            self._count(call, known, 0.0)
-        return known
 
     async def refuse(self, call: Call, error: GatewayError) -> Reply:
         reply = await self._carrier.refuse(call, error)

@@ -2,15 +2,60 @@
 
 import asyncio
 import re
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote
 
-from gateway.http1 import Asked
-from gateway.web.guard import TARGET
+from gateway.http1 import Asked, RawPairs
+from gateway.wire.headers import Headers, read_headers
 
+TARGET: Final = "http.request.target"
+"""The extension of a scope in which a connection tells the request's target as it was sent."""
+FOUND: Final = "douane.found"
+"""The extension of a scope in which it stands what was found in its head."""
+
+_LENGTH: Final = b"content-length"
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 _VERSIONS: Final = ("1.0", "1.1")
 _PATH: Final = re.compile(rb"(?:https?://[^/?]*)?([^?]*)\??(.*)", re.IGNORECASE)
+
+
+class Found:
+    """What follows from the fields of a head alone, whatever the length that it tells: found once.
+
+    A connection has one for all requests whose heads say the same.
+    """
+
+    def __init__(self, fields: RawPairs) -> None:
+        self._fields = fields
+        self.passed_by: object = None
+        """What stands for the guard that has let it pass."""
+
+    @cached_property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The fields as texts, but for the length."""
+        return [
+            (name.decode("latin-1"), text.decode("latin-1"))
+            for name, text in self._fields
+            if name != _LENGTH
+        ]
+
+    @cached_property
+    def headers(self) -> Headers:
+        """What MCP uses of the fields.
+
+        Raises:
+            ProtocolError: As `read_headers`.
+
+        """
+        return read_headers(self.pairs)
+
+
+def found_in(scope: Mapping[str, Any]) -> Found:
+    """Return what was found in the head of this request; nothing yet where no connection keeps it."""
+    kept: Found | None = scope.get("extensions", {}).get(FOUND)
+    return Found(scope["headers"]) if kept is None else kept
 
 
 def of_connection(transport: asyncio.Transport) -> dict[str, Any]:
@@ -38,7 +83,7 @@ def of_request(common: dict[str, Any], asked: Asked) -> dict[str, Any]:
         "raw_path": path,
         "query_string": query,
         "headers": asked.fields,
-        "extensions": {TARGET: {"sent": asked.target}},
+        "extensions": {TARGET: {"sent": asked.target}, FOUND: Found(asked.fields)},
     }
 
 

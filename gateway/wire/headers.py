@@ -45,22 +45,17 @@ class Headers:
     """What a request says in its headers, by lower-case name; no credential among it."""
 
     fields: Mapping[str, str]
-    """`Mcp-*` and `_KEPT`; printable ASCII, each given once (lines of `_JOINED` are one)."""
+    """`Mcp-*` and `_KEPT`; printable ASCII, each given once (lines of `_JOINED` are one).
+
+    Of `Accept` it is which of the protocol's own forms of an answer it names.
+    """
+    params: tuple[tuple[str, str], ...]
+    """All `Mcp-Param-*`, recognised or not (2026-07-28, transports: they are passed on)."""
 
     def select(self, *names: str) -> tuple[tuple[str, str], ...]:
-        """Return those of `names` that were sent, ready to be sent on.
-
-        Of `Accept` that is which of the protocol's own forms of an answer it names.
-        """
-        fields = dict(self.fields)
-        if ACCEPT in fields:
-            fields[ACCEPT] = _accepted(fields[ACCEPT])
-        return tuple((name, fields[name]) for name in names if name in fields)
-
-    @property
-    def params(self) -> tuple[tuple[str, str], ...]:
-        """All `Mcp-Param-*`, recognised or not (2026-07-28, transports: they are passed on)."""
-        return tuple(pair for pair in self.fields.items() if pair[0].startswith(PARAM_PREFIX))
+        """Return those of `names` that were sent, ready to be sent on."""
+        fields = self.fields
+        return tuple([(name, fields[name]) for name in names if name in fields])
 
 
 def read_headers(headers: Sequence[tuple[str, str]]) -> Headers:
@@ -90,7 +85,10 @@ def read_headers(headers: Sequence[tuple[str, str]]) -> Headers:
             if len(text) > (_ENCODED if name == NAME else LONGEST_NAME) and _is_name(name):
                 raise _refused(name, f"is longer than {LONGEST_NAME} bytes")
             fields[name] = f"{fields[name]}, {text}" if name in fields else text
-    return Headers(fields=fields)
+    if ACCEPT in fields:
+        fields[ACCEPT] = _accepted(fields[ACCEPT])
+    params = tuple(pair for pair in fields.items() if pair[0].startswith(PARAM_PREFIX))
+    return Headers(fields=fields, params=params)
 
 
 def _accepted(said: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gateway.domain.calls import Form
 from gateway.wire import headers as names
 from gateway.wire import rev_handshake, rev_stateless
-from gateway.wire.headers import read_headers, require_json
+from gateway.wire.headers import Headers, read_headers, require_json
 from gateway.wire.inbound import MODERN_VERSION_KEY, Inbound, meta_of
 from gateway.wire.jsonrpc import read_message
 from gateway.wire.jsontext import WireLimits
@@ -23,7 +23,17 @@ REVISIONS = tuple(_READ_POST)
 
 
 def read_post(headers: Sequence[tuple[str, str]], body: bytes, limits: WireLimits) -> Inbound:
-    """Return what a POST is, from its raw header pairs and its body.
+    """Return what a POST is, from its raw header pairs and its body; see `read_posted`.
+
+    Raises:
+        ProtocolError: It is not one well-formed message of a revision we know.
+
+    """
+    return read_posted(read_headers(headers), body, limits)
+
+
+def read_posted(headers: Headers, body: bytes, limits: WireLimits) -> Inbound:
+    """Return what a POST is, from what its headers say and its body.
 
     The version header decides between the families, as servers do; without one the body may still
     say that it is of a stateless revision, and is then held to it. What `Accept` names of the
@@ -34,14 +44,13 @@ def read_post(headers: Sequence[tuple[str, str]], body: bytes, limits: WireLimit
         ProtocolError: It is not one well-formed message of a revision we know.
 
     """
-    fields = read_headers(headers)
-    require_json(fields)
+    require_json(headers)
     message = read_message(body, limits)
-    version = fields.fields.get(names.VERSION)
+    version = headers.fields.get(names.VERSION)
     if version is None and MODERN_VERSION_KEY not in meta_of(message):
         version = rev_handshake.ASSUMED
     # A version that nobody knows, or none beside a stateless body, fails on the stateless ladder.
-    return _READ_POST.get(version or "", rev_stateless.read_post)(fields, message)
+    return _READ_POST.get(version or "", rev_stateless.read_post)(headers, message)
 
 
 def read_get(headers: Sequence[tuple[str, str]]) -> Inbound:

@@ -31,8 +31,11 @@ _LONGEST_STATE: Final = 512
 
 def trace_of(headers: Headers, meta: Mapping[str, Any]) -> TraceContext | None:
     """Return the trace of a well-formed `traceparent`, in `_meta` or else in the header."""
+    fields = headers.fields
+    if _PARENT not in meta and _PARENT not in fields:
+        return None
     return _read(meta.get(_PARENT), meta.get(_STATE)) or _read(
-        headers.fields.get(_PARENT), headers.fields.get(_STATE)
+        fields.get(_PARENT), fields.get(_STATE)
     )
 
 

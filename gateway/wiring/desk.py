@@ -25,8 +25,7 @@ from gateway.web.desk.entrance import Entrance, OwnSessions
 from gateway.web.desk.frame import Frame, elsewhere
 from gateway.web.desk.rooms import READERS
 from gateway.web.desk.streams import Streams
-from gateway.web.guard import guard_for
-from gateway.web.guarded import Guarded
+from gateway.web.guard import Guarded, guard_for
 from gateway.web.metrics import Metrics
 from gateway.web.oauth import IssuingEndpoints
 from gateway.web.pages import Pages

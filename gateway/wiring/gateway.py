@@ -34,8 +34,7 @@ from gateway.web.app import PublicApp
 from gateway.web.bounds import Bounds
 from gateway.web.connections import Listener
 from gateway.web.door import admin_door
-from gateway.web.guard import guard_for, guard_of_admins
-from gateway.web.guarded import Guarded
+from gateway.web.guard import Guarded, guard_for, guard_of_admins
 from gateway.web.mcp import McpEndpoint
 from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address

@@ -13,7 +13,7 @@ import uvicorn
 
 from gateway.web.bounds import Bounds
 from gateway.web.connections import Connection, Listener
-from gateway.web.guard import TARGET
+from gateway.web.scopes import TARGET
 from tests.servers.process import free_port
 
 BOUNDS = Bounds(connections=3, head_s=0.3, body_s=0.8, head_bytes=2000, stall_s=0.3)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from gateway.web.guard import TARGET, guard_for
-from gateway.web.guarded import Guarded
+from gateway.web.guard import Guarded, guard_for
+from gateway.web.scopes import TARGET
 from tests.web.asgi import HOST, Exchange
 
 HTTP = {"type": "http", "method": "GET", "query_string": b"", "client": ("192.0.2.7", 1)}

@@ -14,8 +14,7 @@ from gateway.domain.room import Rooms
 from gateway.domain.throttle import Throttle
 from gateway.domain.tools import Profile
 from gateway.web import mcp
-from gateway.web.guard import guard_for
-from gateway.web.guarded import Guarded
+from gateway.web.guard import Guarded, guard_for
 from gateway.web.mcp import McpEndpoint, Prover
 from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
+from gateway.domain.identity import Credential
 from gateway.domain.tools import Kind, Profile, Target, UpstreamId
 from gateway.errors import Denied, GatewayError, UpstreamFailed
 from gateway.web import metrics as measured
@@ -26,8 +27,8 @@ class Scripted:
     async def handle(self, call: Call) -> Reply:
         return self.reply
 
-    async def known(self, call: Call) -> str | Reply:
-        return self.reply if self.reply.code else "alice"
+    async def known(self, credential: Credential, endpoint: str) -> str:
+        return "alice"
 
     async def refuse(self, call: Call, error: GatewayError) -> Reply:
         return replace(self.reply, code=error.code)

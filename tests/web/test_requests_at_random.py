@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.web.bounds import Bounds
 from gateway.web.connections import Connection, Listener
-from gateway.web.guard import TARGET
+from gateway.web.scopes import TARGET
 from tests.http1.test_asked_as_others_do import damaged, made, ours
 
 _TRIES = 300
