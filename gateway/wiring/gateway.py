@@ -6,17 +6,16 @@ import os
 import resource
 import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from gateway.admin.rows import rfc3339
 from gateway.builtin.call_streams import CallStreams
 from gateway.builtin.mailboxes import Mailboxes
 from gateway.config import Config
-from gateway.config.changes import changed_keys
 from gateway.dlp.values import ValueMemory
 from gateway.domain.identity import Credential
 from gateway.domain.tools import UpstreamId
@@ -30,45 +29,38 @@ from gateway.pipeline.memory import ProvenanceMemory
 from gateway.planes.in_force import InForce
 from gateway.web.admin import admin_app
 from gateway.web.api import ApiEndpoint
-from gateway.web.app import PublicApp
 from gateway.web.bounds import Bounds
 from gateway.web.connections import Listener
 from gateway.web.door import admin_door
 from gateway.web.guard import Guarded, guard_for, guard_of_admins
-from gateway.web.mcp import McpEndpoint
 from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address
 from gateway.web.registry import Registry
-from gateway.wire.jsontext import WireLimits
 from gateway.wiring.administration import admin_of, place_of
 from gateway.wiring.background import begun, ended
 from gateway.wiring.carried import Carried
 from gateway.wiring.code import told_of
 from gateway.wiring.departures import ended_with_whom
-from gateway.wiring.desk import app_apart
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.happened import Happened, stopped_facts
 from gateway.wiring.identity import Identity
 from gateway.wiring.in_force import AuthenticatorInForce, PolicyInForce
 from gateway.wiring.indexing import kept_up
-from gateway.wiring.plane_doors import authzen_of, interceptors_of
 from gateway.wiring.planes import collected
 from gateway.wiring.planes_by_grpc import in_force
 from gateway.wiring.quotas import limits_of, prices_of, quotas_of
-from gateway.wiring.reading import Reading
+from gateway.wiring.reading import Reading, require_same_process
 from gateway.wiring.recorded import recorded
 from gateway.wiring.redacting import held_by, levels_of
 from gateway.wiring.registration import Registration
 from gateway.wiring.runtime import Runtime, runtime
 from gateway.wiring.standing import settled, standing
 from gateway.wiring.tally import RefusalTally
+from gateway.wiring.tenure import Tenure
 from gateway.wiring.turns import Turns
 from gateway.wiring.watching import Watch
 
 logger = logging.getLogger(__name__)
-
-DRAIN_S = 25
-"""How long calls under way may go on when the gateway stops, or another configuration comes."""
 
 _API_BYTES = 8 << 20
 """A lock file of tens of thousands of pins fits."""
@@ -127,7 +119,7 @@ class Gateway:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Put the first configuration in force and open the door for the command line."""
-        self._current = await Tenure.begin(self._config, self)
+        self._current = await Tenure.begin(self._config, self.build, self._metrics)
         self._carried.links.watched = self._current.runtime.crawler.known
         self._current.runtime.announce()
         self.happened.stands_still(self._lasting.stop.holds)
@@ -252,8 +244,8 @@ class Gateway:
 
     async def _switch(self, reading: Reading) -> None:
         config = await asyncio.to_thread(reading.config, os.environ)
-        _require_same_process(self._config, config)
-        tenure = await Tenure.begin(config, self)
+        require_same_process(self._config, config)
+        tenure = await Tenure.begin(config, self.build, self._metrics)
         retired = self._tenure
         try:
             await tenure.runtime.catch_up(retired.runtime)
@@ -274,41 +266,6 @@ class Gateway:
         await self.happened.reloaded(before, config, tenure.runtime.policy.digest)
         tenure.runtime.announce()
         await tenure.runtime.policy.agree()
-
-    def app_of(self, built: Runtime) -> PublicApp:
-        """Return the application of the public listener for one configuration."""
-        config = built.config
-        guard = guard_for(
-            config.public_url,
-            (config.listen.host, config.listen.port),
-            config.allowed_origins,
-            config.limits.request_bytes,
-        )
-        address = client_address(config.trusted_proxies)
-        mcp = McpEndpoint(
-            carrier=built.pipeline,
-            aggregate=built.aggregate,
-            servers=config.servers,
-            most_bytes=config.limits.request_bytes,
-            limits=WireLimits(json_depth=config.limits.json_depth),
-            metrics=self._metrics,
-            client_address=address,
-            new_id=new_id,
-            proven=built.authorization.proven.read,
-        )
-        return PublicApp(
-            mcp=mcp,
-            planes=authzen_of(built, address, self._metrics),
-            interceptors=interceptors_of(built, address, self._metrics),
-            sign_in=built.authorization.routes,
-            guard=guard,
-            metrics=self._metrics,
-            client_address=address,
-        )
-
-    def desk_of(self, built: Runtime) -> Guarded:
-        """Return the application of the desk's own listener; one without a page if it has none."""
-        return app_apart(built.config, built.authorization.desk, self._metrics)
 
     @property
     def listener(self) -> Listener:
@@ -366,7 +323,7 @@ class Gateway:
         await self.happened.stopped(self._config, self._tenure.runtime.policy.digest)
 
     @property
-    def _tenure(self) -> "Tenure":
+    def _tenure(self) -> Tenure:
         if self._current is None:
             raise ConfigError("the gateway is not running")
         return self._current
@@ -400,106 +357,3 @@ class Gateway:
         elif problem := policy.agreement.problem:
             wrong["policy"] = problem
         return wrong
-
-
-class Tenure:
-    """A configuration's time in force."""
-
-    def __init__(
-        self, built: Runtime, app: PublicApp, desk: ASGIApp, stack: AsyncExitStack
-    ) -> None:
-        self.runtime = built
-        self._app = app
-        self._desk = desk
-        self._stack = stack
-        self._under_way = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-
-    @classmethod
-    async def begin(cls, config: Config, gateway: Gateway) -> "Tenure":
-        """Build what `config` needs; it ends with `end`."""
-        async with AsyncExitStack() as stack:
-            built = await gateway.build(config, stack)
-            return cls(built, gateway.app_of(built), gateway.desk_of(built), stack.pop_all())
-
-    async def serve(
-        self, scope: Scope, receive: Receive, send: Send, *, at_desk: bool = False
-    ) -> None:
-        """Serve one request to its end, also if another configuration comes into force."""
-        app = self._desk if at_desk else self._app
-        self._under_way += 1
-        self._idle.clear()
-        try:
-            await app(scope, receive, send)
-        finally:
-            self._under_way -= 1
-            if self._under_way == 0:
-                self._idle.set()
-
-    @contextmanager
-    def held(self) -> Iterator[Runtime]:
-        """Yield what is in force, which is not taken down meanwhile."""
-        self._under_way += 1
-        self._idle.clear()
-        try:
-            yield self.runtime
-        finally:
-            self._under_way -= 1
-            if self._under_way == 0:
-                self._idle.set()
-
-    def end_listening(self) -> None:
-        """End the streams on which clients only listen; they may come back for another one."""
-        self._app.end_listening()
-        self.runtime.authorization.streams.end()
-
-    async def end(self) -> None:
-        """Take it down once its calls are done; what goes on too long fails with its connection."""
-        self.end_listening()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(DRAIN_S):
-                await self._idle.wait()
-        await self._stack.aclose()
-
-
-def _require_same_process(before: Config, after: Config) -> None:
-    """Refuse what only a restart can change.
-
-    Raises:
-        ConfigError: One of these keys has changed.
-
-    """
-    fixed = (
-        "public_url",
-        "listen",
-        "admin_listen",
-        "data_dir",
-        "auth",
-        "audit",
-        "tls",
-        "limits",
-        "egress",
-        "runs",
-        "alerts",
-        "storage",
-    )
-    changed = [
-        path
-        for key in fixed
-        if getattr(before, key) != getattr(after, key)
-        for path in changed_keys(before, after, key)
-    ]
-    moved = {"console.listen", "console.url"}
-    changed += [path for path in changed_keys(before, after, "console") if path in moved]
-    changed += [
-        path for path in changed_keys(before, after, "planes") if path.startswith("planes.grpc")
-    ]
-    if changed:
-        raise ConfigError(
-            "the new configuration needs a restart",
-            problems=[
-                f"{path}: cannot change while the gateway runs; restart it, or undo the change"
-                for path in changed
-            ],
-        )

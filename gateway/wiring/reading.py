@@ -1,11 +1,13 @@
-"""What the configuration's files say at one moment, and whether they still say it."""
+"""What the configuration's files say at one moment, whether they still say it, and whether it can be taken up."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gateway.config import Config, load
+from gateway.config.changes import changed_keys
 from gateway.config.registered import place_of_registered
+from gateway.errors import ConfigError
 
 
 class Reading:
@@ -34,6 +36,48 @@ class Reading:
     def still_is(self) -> bool:
         """Whether every file says what it said."""
         return all(_print(file) == print_ for file, print_ in self._files.items())
+
+
+def require_same_process(before: Config, after: Config) -> None:
+    """Refuse what only a restart can change.
+
+    Raises:
+        ConfigError: One of these keys has changed.
+
+    """
+    fixed = (
+        "public_url",
+        "listen",
+        "admin_listen",
+        "data_dir",
+        "auth",
+        "audit",
+        "tls",
+        "limits",
+        "egress",
+        "runs",
+        "alerts",
+        "storage",
+    )
+    changed = [
+        path
+        for key in fixed
+        if getattr(before, key) != getattr(after, key)
+        for path in changed_keys(before, after, key)
+    ]
+    moved = {"console.listen", "console.url"}
+    changed += [path for path in changed_keys(before, after, "console") if path in moved]
+    changed += [
+        path for path in changed_keys(before, after, "planes") if path.startswith("planes.grpc")
+    ]
+    if changed:
+        raise ConfigError(
+            "the new configuration needs a restart",
+            problems=[
+                f"{path}: cannot change while the gateway runs; restart it, or undo the change"
+                for path in changed
+            ],
+        )
 
 
 def _secrets(config: Config) -> Iterable[Path]:

@@ -17,9 +17,10 @@ from gateway.web.bounds import Bounds
 from gateway.web.connections import Listener
 from gateway.wire import param_headers
 from gateway.wiring import housekeeping
-from gateway.wiring.gateway import DRAIN_S, Gateway
+from gateway.wiring.gateway import Gateway
 from gateway.wiring.identity import opened
 from gateway.wiring.planes_by_grpc import asked_by_grpc
+from gateway.wiring.tenure import DRAIN_S
 
 logger = logging.getLogger(__name__)
 

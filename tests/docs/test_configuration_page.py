@@ -87,20 +87,20 @@ def test_the_page_says_which_keys_a_reload_takes_up() -> None:
 
 @pytest.mark.parametrize("key", [name for name in Config.model_fields if name != "version"])
 def test_a_reload_refuses_exactly_the_keys_that_the_page_says(key: str) -> None:
-    from gateway.wiring import gateway
+    from gateway.wiring import reading
 
     before = Config.model_construct(None, **dict.fromkeys(Config.model_fields, 0))
     after = before.model_copy(update={key: 1})
     if key in FIXED:
         with pytest.raises(ConfigError):
-            gateway._require_same_process(before, after)
+            reading.require_same_process(before, after)
     else:
-        gateway._require_same_process(before, after)
+        reading.require_same_process(before, after)
 
 
 @pytest.mark.parametrize("key", sorted(MOVES))
 def test_where_the_desk_listens_stays_though_what_it_shows_may_change(key: str) -> None:
-    from gateway.wiring import gateway
+    from gateway.wiring import reading
 
     sections = {
         name: Console.model_construct(None, listen=None, url=None, read_only=read_only)
@@ -108,14 +108,14 @@ def test_where_the_desk_listens_stays_though_what_it_shows_may_change(key: str) 
     }
     zeros = dict.fromkeys(Config.model_fields, 0)
     before = Config.model_construct(None, **{**zeros, "console": sections["one"]})
-    gateway._require_same_process(before, before.model_copy(update={"console": sections["other"]}))
+    reading.require_same_process(before, before.model_copy(update={"console": sections["other"]}))
     moved = sections["one"].model_copy(update={key.partition(".")[2]: "elsewhere"})
     with pytest.raises(ConfigError):
-        gateway._require_same_process(before, before.model_copy(update={"console": moved}))
+        reading.require_same_process(before, before.model_copy(update={"console": moved}))
 
 
 def test_where_planes_ask_by_grpc_stays_though_planes_may_change() -> None:
-    from gateway.wiring import gateway
+    from gateway.wiring import reading
 
     sections = [
         Planes.model_construct(None, authzen={}, ext_authz={}, ext_proc=found, ext_mcp={}, grpc=at)
@@ -125,9 +125,9 @@ def test_where_planes_ask_by_grpc_stays_though_planes_may_change() -> None:
     before, more, moved = (
         Config.model_construct(None, **{**zeros, "planes": section}) for section in sections
     )
-    gateway._require_same_process(before, more)
+    reading.require_same_process(before, more)
     with pytest.raises(ConfigError):
-        gateway._require_same_process(before, moved)
+        reading.require_same_process(before, moved)
 
 
 def test_every_value_of_a_closed_set_is_on_the_page() -> None:

@@ -195,9 +195,9 @@ async def test_a_reload_that_is_refused_is_tried_again_if_anything_was_saved_mea
 ) -> None:
     async with running(place) as gateway:
         mended = once(lambda: place.write(tenant={"domains": ["second.example"]}))
-        refuse = gateway_room._require_same_process
+        refuse = gateway_room.require_same_process
         step = stepped(refuse, mended, after=False)
-        monkeypatch.setattr(gateway_room, "_require_same_process", step)
+        monkeypatch.setattr(gateway_room, "require_same_process", step)
         place.file.write_text(json.dumps({**place.content, "listen": "127.0.0.1:1"}))
         await gateway.take_up()
         assert (await in_force(gateway))[1] == ["second.example"]
