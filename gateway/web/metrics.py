@@ -25,6 +25,10 @@ _WAITS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 _LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
 _MOST_TOOLS: Final = 2_000
 """Tools with series of their own, three each; the calls of all others count under no name."""
+_MOST_APART: Final = 128
+"""Calls that are added up together, which takes less than a millisecond."""
+_MOST_WAITS: Final = 4 * _MOST_APART
+"""Of records, also where no call is carried."""
 _OTHER: Final = ""
 _INITIALIZE: Final = "initialize"
 _COUNTED = _LISTS | {
@@ -233,10 +237,12 @@ class Metrics:
         self._audit_wait = cache(self.audit_wait.labels)
         self._tool_calls = cache(self.tool_calls.labels)
         self._tool_seconds = cache(self.tool_seconds.labels)
-        self.requests_of = cache(self.requests.labels)
-        """Takes server, method and outcome."""
-        self.seconds_of = cache(self.seconds.labels)
-        """Takes server and method."""
+        self._requests_of = cache(self.requests.labels)
+        self._seconds_of = cache(self.seconds.labels)
+        self._waits: list[tuple[str, float]] = []
+        self._carried: list[tuple[UpstreamId, str, str, float]] = []
+        self._called: list[tuple[UpstreamId, str, Outcome, float]] = []
+        """What is not added up yet: the series of one call are ten locks, and are quicker one after the other."""
         self.ready = Gauge("douane_ready", "1 while /readyz answers 200.", registry=self._registry)
 
     def count_questions(self, kept: Callable[[], Mapping[ApprovalState, int]]) -> None:
@@ -286,7 +292,9 @@ class Metrics:
 
     def waited_for_record(self, place: str, seconds: float) -> None:
         """Count that a record was waited for so long until it was durable in `place`."""
-        self._audit_wait(place).observe(seconds)
+        self._waits.append((place, seconds))
+        if len(self._waits) >= _MOST_WAITS:
+            self.add_up()
 
     def tell_unread(self, tell: Callable[[str, str], None]) -> None:
         """Have `tell` told of every request that is refused unread: its code and its address."""
@@ -310,14 +318,34 @@ class Metrics:
         for server in servers:
             self.requests.labels(server, method, "ok").inc()
 
+    def carried(self, server: UpstreamId, method: str, outcome: str, seconds: float) -> None:
+        """Count a message that was carried."""
+        self._carried.append((server, method, outcome, seconds))
+        if len(self._carried) >= _MOST_APART:
+            self.add_up()
+
     def tool_called(self, call: Call, outcome: Outcome, seconds: float) -> None:
-        """Count one whole call of a tool."""
-        self._tool_calls(call.server, self._tool(call), outcome.value).inc()
-        if outcome is not Outcome.REFUSED:
-            self._tool_seconds(call.server).observe(seconds)
+        """Count one whole call of a tool, which was carried."""
+        self._called.append((call.server, self._tool(call), outcome, seconds))
+
+    def add_up(self) -> None:
+        """Have all that was counted in its series."""
+        waits, self._waits = self._waits, []
+        for place, seconds in waits:
+            self._audit_wait(place).observe(seconds)
+        carried, self._carried = self._carried, []
+        for server, method, outcome, seconds in carried:
+            self._requests_of(server, method, outcome).inc()
+            self._seconds_of(server, method).observe(seconds)
+        called, self._called = self._called, []
+        for server, tool, result, seconds in called:
+            self._tool_calls(server, tool, result.value).inc()
+            if result is not Outcome.REFUSED:
+                self._tool_seconds(server).observe(seconds)
 
     def page(self) -> bytes:
         """Return every series in Prometheus' text format."""
+        self.add_up()
         if self._tools is not None:
             self.registry_tools.clear()
             self.registry_tokens.clear()
@@ -391,8 +419,7 @@ class Metered:
         outcome = reply.code or (
             "ok" if reply.status < HTTPStatus.BAD_REQUEST else "upstream_error"
         )
-        self._metrics.requests_of(call.server, method, outcome).inc()
-        self._metrics.seconds_of(call.server, method).observe(seconds)
+        self._metrics.carried(call.server, method, outcome, seconds)
         if method in (_INITIALIZE, "server/discover"):
             result = "success" if outcome == "ok" else "failure"
             self._metrics.sessions.labels(call.server, result).inc()

@@ -55,6 +55,7 @@ def response(**members: Any) -> bytes:
 
 def tool_calls(metrics: Metrics) -> dict[tuple[str, str, str], float]:
     """Return the counted calls of tools by server, tool and outcome."""
+    metrics.add_up()
     return {
         (sample.labels["server"], sample.labels["tool"], sample.labels["outcome"]): sample.value
         for family in metrics.tool_calls.collect()
@@ -370,3 +371,24 @@ def test_a_list_in_front_of_all_counts_for_every_server_in_it(metrics):
     for server in ("mail", "notes"):
         labels = f'method="tools/list",outcome="ok",server="{server}"'
         assert told[f"douane_requests_total{{{labels}}}"] == 1
+
+
+def test_what_was_counted_is_there_whenever_somebody_looks_and_kept_apart_for_a_while_only() -> (
+    None
+):
+    metrics = Metrics()
+    for _ in range(5_000):
+        metrics.waited_for_record("log", 0.003)
+        metrics.carried(UpstreamId("mail"), "tools/call", "ok", 0.2)
+    assert max(len(metrics._waits), len(metrics._carried)) < 600
+    said = metrics.page().decode().splitlines()
+    assert 'douane_audit_wait_seconds_count{place="log"} 5000.0' in said
+    counted = 'douane_requests_total{method="tools/call",outcome="ok",server="mail"} 5000.0'
+    assert counted in said
+
+
+def test_records_without_calls_are_added_up_too() -> None:
+    metrics = Metrics()
+    for _ in range(5_000):
+        metrics.waited_for_record("log", 0.003)
+    assert len(metrics._waits) < 600
