@@ -22,7 +22,7 @@ from gateway.web.bounds import Bounds
 from gateway.web.door import SOCKET_NAME
 from gateway.web.mcp import _BODY_S, McpEndpoint
 from gateway.web.metrics import Metrics
-from gateway.wiring import gateway, serving
+from gateway.wiring import gateway, serving, tenure
 from tests.docs.pages import ROOT, prose, rows, spans
 
 PAGE = ROOT / "docs" / "operations.md"
@@ -153,4 +153,4 @@ def test_the_bounds_of_a_connection_are_the_codes() -> None:
 def test_the_times_that_people_wait_are_the_codes() -> None:
     words = " ".join(TEXT.split())
     assert f"for up to {connection._PATIENCE_S:g} seconds" in words
-    assert words.count(f"{gateway.DRAIN_S} seconds") == 2
+    assert words.count(f"{tenure.DRAIN_S} seconds") == 2

@@ -22,7 +22,7 @@ from gateway.wiring.foundation import new_id, now, open_store
 from gateway.wiring.gateway import Gateway
 from gateway.wiring.happened import Happened
 from gateway.wiring.identity import Identity
-from gateway.wiring.reading import Reading
+from gateway.wiring.reading import Reading, require_same_process
 from gateway.wiring.runtime import Runtime
 from gateway.wiring.turns import Turns
 from tests.policy.policy_questions import ONE_RULE
@@ -195,7 +195,7 @@ async def test_a_reload_that_is_refused_is_tried_again_if_anything_was_saved_mea
 ) -> None:
     async with running(place) as gateway:
         mended = once(lambda: place.write(tenant={"domains": ["second.example"]}))
-        refuse = gateway_room.require_same_process
+        refuse = require_same_process
         step = stepped(refuse, mended, after=False)
         monkeypatch.setattr(gateway_room, "require_same_process", step)
         place.file.write_text(json.dumps({**place.content, "listen": "127.0.0.1:1"}))
