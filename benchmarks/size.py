@@ -22,7 +22,6 @@ ROOTS = (
     "gateway.http1.connection",
     "gateway.web.app",
     "gateway.web.mcp",
-    "gateway.web.guarded",
     "gateway.web.peers",
     "gateway.oauth.gate",
     "gateway.pipeline.pipeline",

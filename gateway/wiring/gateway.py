@@ -32,7 +32,7 @@ from gateway.web.api import ApiEndpoint
 from gateway.web.bounds import Bounds
 from gateway.web.connections import Listener
 from gateway.web.door import admin_door
-from gateway.web.guard import Guarded, guard_for, guard_of_admins
+from gateway.web.guard import Guarded, guard_of_admins
 from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address
 from gateway.web.registry import Registry
