@@ -3,19 +3,16 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
+from typing import Protocol
 
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway.domain.calls import AGGREGATE
 from gateway.domain.throttle import Throttle
-from gateway.web.authzen import AuthzenEndpoint, is_for_planes
 from gateway.web.guard import UNREAD, Guard, Guarded, Refused, plain, throttled
-from gateway.web.interceptors import PATH as INTERCEPTORS
-from gateway.web.interceptors import InterceptorEndpoint
 from gateway.web.mcp import PREFIX, McpEndpoint
 from gateway.web.metrics import Metrics
-from gateway.web.oauth import FROM_ANYWHERE
 
 _DESK = "/desk/"
 _FORMS = (
@@ -100,6 +97,18 @@ def desk_app(
     )
 
 
+class Endpoint(Protocol):
+    """Answers at paths of its own, and judges by itself who may ask."""
+
+    def serves(self, path: str) -> bool:
+        """Whether `path` is one of them."""
+        ...
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        ...
+
+
 class PublicApp:
     """MCP calls go straight to their endpoint; everything else is routed by Starlette."""
 
@@ -107,27 +116,27 @@ class PublicApp:
         self,
         *,
         mcp: McpEndpoint,
-        planes: AuthzenEndpoint | None = None,
-        interceptors: InterceptorEndpoint | None = None,
+        beside: Iterable[Endpoint] = (),
         sign_in: Iterable[Route],
+        open_to_pages: Iterable[str] = (),
         guard: Guard,
         metrics: Metrics,
         client_address: Callable[[Scope], str],
         most_failures: int = 300,
     ) -> None:
-        """Serve `sign_in`, the routes of documents, endpoints and pages, beside `mcp`.
+        """Serve `mcp`, the endpoints `beside` it, and `sign_in`: routes of documents and pages.
 
-        Without `planes` nobody asks here for decisions, and without `interceptors` has nothing looked at. `most_failures` is as for `Routed`.
+        Paths that begin as one of `open_to_pages` are for pages of every origin. `most_failures` is as
+        for `Routed`.
         """
         self._mcp = mcp
-        self._planes = planes
-        self._interceptors = interceptors
+        self._beside = tuple(beside)
         self._guarded = Guarded(
             self._serve,
             guard,
             refused_unread=metrics.refused_unread,
             client_address=client_address,
-            open_to_pages=(*FROM_ANYWHERE, *_FORMS),
+            open_to_pages=(*open_to_pages, *_FORMS),
         )
         self._routed = Routed(
             sign_in, metrics=metrics, client_address=client_address, most_failures=most_failures
@@ -146,12 +155,10 @@ class PublicApp:
         if path == AGGREGATE or path.startswith(PREFIX):
             await self._mcp(scope, receive, send)
             return
-        if self._planes is not None and is_for_planes(path):
-            await self._planes(scope, receive, send)
-            return
-        if self._interceptors is not None and path == INTERCEPTORS:
-            await self._interceptors(scope, receive, send)
-            return
+        for endpoint in self._beside:
+            if endpoint.serves(path):
+                await endpoint(scope, receive, send)
+                return
         await self._routed(scope, receive, send)
 
 

@@ -78,11 +78,6 @@ class Decisions(Protocol):
         ...
 
 
-def is_for_planes(path: str) -> bool:
-    """Whether planes are answered at `path`."""
-    return path in _PATHS or is_a_request(path)
-
-
 class AuthzenEndpoint:
     """Answers planes, and tells anybody where they may ask."""
 
@@ -114,6 +109,10 @@ class AuthzenEndpoint:
             refused_unread=refused_unread,
             new_id=new_id,
         )
+
+    def serves(self, path: str) -> bool:
+        """Whether planes are answered at `path`."""
+        return path in _PATHS or is_a_request(path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""

@@ -82,6 +82,10 @@ class InterceptorEndpoint:
             new_id=new_id,
         )
 
+    def serves(self, path: str) -> bool:
+        """Whether it is the one path of hosts."""
+        return path == PATH
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one message."""
         await self._door.answer(scope, receive, send, self._answered)

@@ -6,6 +6,7 @@ from starlette.types import Scope
 
 from gateway.domain.planes import PlaneKind
 from gateway.oauth.metadata import JWKS_PATH
+from gateway.web.app import Endpoint
 from gateway.web.authzen import AuthzenEndpoint
 from gateway.web.interceptors import InterceptorEndpoint
 from gateway.web.metrics import Metrics
@@ -14,7 +15,18 @@ from gateway.wiring.foundation import new_id
 from gateway.wiring.runtime import Runtime
 
 
-def authzen_of(
+def endpoints_of_planes(
+    built: Runtime, client_address: Callable[[Scope], str], metrics: Metrics
+) -> list[Endpoint]:
+    """Return where planes ask and hosts invoke interceptors, as far as there are any."""
+    found = (
+        _authzen_of(built, client_address, metrics),
+        _interceptors_of(built, client_address, metrics),
+    )
+    return [one for one in found if one is not None]
+
+
+def _authzen_of(
     built: Runtime, client_address: Callable[[Scope], str], metrics: Metrics
 ) -> AuthzenEndpoint | None:
     """Return where planes ask; `None` where there are none."""
@@ -38,7 +50,7 @@ def authzen_of(
     )
 
 
-def interceptors_of(
+def _interceptors_of(
     built: Runtime, client_address: Callable[[Scope], str], metrics: Metrics
 ) -> InterceptorEndpoint | None:
     """Return where hosts invoke interceptors; `None` where there are none."""

@@ -12,11 +12,12 @@ from gateway.web.app import PublicApp
 from gateway.web.guard import guard_for
 from gateway.web.mcp import McpEndpoint
 from gateway.web.metrics import Metrics
+from gateway.web.oauth import FROM_ANYWHERE
 from gateway.web.peers import client_address
 from gateway.wire.jsontext import WireLimits
 from gateway.wiring.desk import app_apart
 from gateway.wiring.foundation import new_id
-from gateway.wiring.plane_doors import authzen_of, interceptors_of
+from gateway.wiring.plane_doors import endpoints_of_planes
 from gateway.wiring.runtime import Runtime
 
 DRAIN_S = 25
@@ -111,9 +112,9 @@ def _public(built: Runtime, metrics: Metrics) -> PublicApp:
     )
     return PublicApp(
         mcp=mcp,
-        planes=authzen_of(built, address, metrics),
-        interceptors=interceptors_of(built, address, metrics),
+        beside=endpoints_of_planes(built, address, metrics),
         sign_in=built.authorization.routes,
+        open_to_pages=FROM_ANYWHERE,
         guard=guard,
         metrics=metrics,
         client_address=address,

@@ -9,6 +9,7 @@ from gateway.web.app import PublicApp
 from gateway.web.guard import UNREAD, guard_for
 from gateway.web.mcp import McpEndpoint
 from gateway.web.metrics import Metrics
+from gateway.web.oauth import FROM_ANYWHERE as OPEN
 from gateway.web.peers import client_address
 from gateway.wire.jsontext import WireLimits
 from tests.oauth.world import PUBLIC_URL
@@ -66,6 +67,7 @@ def app() -> PublicApp:
             Route("/unread", unread, methods=["POST"]),
             Route("/refused/{status:int}", refused, methods=["GET", "POST"]),
         ],
+        open_to_pages=OPEN,
         guard=guard,
         metrics=metrics,
         client_address=address,
