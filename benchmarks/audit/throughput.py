@@ -49,13 +49,13 @@ def group_commit(folder: Path, seconds: float, *, producers: int = PRODUCERS) ->
 def one_commit_a_record(folder: Path, seconds: float) -> Figures:
     """Let each record have a transaction of its own; `p50_ms` and `p99_ms` are of one commit."""
     with _empty(folder / "single") as data_dir:
-        encoder = _encoder()
+        made = encoder()
         key = audit_key(data_dir)
         database = Database.open(data_dir, durability=Durability.POWER, wait_s=5, key=key)
         waits: list[float] = []
         began = time.perf_counter()
         while (start := time.perf_counter()) - began < seconds:
-            database.commit([(encoder.encode(_event(len(waits))), JobOutcome())], [])
+            database.commit([(made.encode(event(len(waits))), JobOutcome())], [])
             waits.append(time.perf_counter() - start)
         figures = _figures(waits, time.perf_counter() - began)
         database.close()
@@ -87,22 +87,22 @@ async def _grouped(data_dir: Path, seconds: float, producers: int) -> Figures:
     )
 
     async def append(number: int) -> None:
-        await store.audit.append(_event(number))
+        await store.audit.append(event(number))
 
-    figures = await _produced(append, seconds, producers)
+    figures = await produced(append, seconds, producers)
     await store.close()
     return figures
 
 
 async def _segmented(data_dir: Path, seconds: float, producers: int) -> Figures:
-    encoder = _encoder()
+    made = encoder()
     with (data_dir / "segment").open("ab", buffering=0) as file, ThreadPoolExecutor(1) as pool:
         segment = _Segment(file.fileno(), pool)
 
         async def append(number: int) -> None:
-            await segment.append(encoder.encode(_event(number)))
+            await segment.append(made.encode(event(number)))
 
-        return await _produced(append, seconds, producers)
+        return await produced(append, seconds, producers)
 
 
 class _Segment:
@@ -137,7 +137,7 @@ class _Segment:
         os.fdatasync(self._descriptor)
 
 
-async def _produced(
+async def produced(
     append: Callable[[int], Awaitable[None]], seconds: float, producers: int
 ) -> Figures:
     waits: list[float] = []
@@ -154,14 +154,14 @@ async def _produced(
     return _figures(waits, time.perf_counter() - began)
 
 
-def _encoder() -> RecordEncoder:
+def encoder() -> RecordEncoder:
     """Return an encoder as a log has it by default."""
     levels = Levels(Level(redaction=Redaction.HASHED))
     terms = Terms(keys=(bytes(32),), levels=levels, screen=RecordScreen(()))
     return RecordEncoder(log_id="douane/0123456789abcdef", terms=terms)
 
 
-def _event(number: int) -> AuditRecord:
+def event(number: int) -> AuditRecord:
     """Return what an allowed call leaves, with the members that such a record has."""
     fields = {
         "principal": f"user{number % 50}",
