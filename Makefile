@@ -181,6 +181,16 @@ code-report: setup ## Try to get out of the sandbox, replay recorded tasks as pr
 durability-report: setup ## Kill the gateway under load, and cut the power under its log.
 	@$(BIN)/python -m benchmarks.durability.report
 
+KILLS ?= 100
+SEED ?= 1
+STOPPED ?= 60
+AT_ONCE ?= 2 4 8
+
+.PHONY: replicas-report
+replicas-report: setup ## Kill, stop and cut off gateways over one PostgreSQL, then what they carry (KILLS=N, SEED=N, STOPPED=SECONDS, AT_ONCE="2 4").
+	@PYTHON=$(PYTHON) .ci/system wrk postgresql
+	@$(BIN)/python -m benchmarks.replicas.report --kills $(KILLS) --seed $(SEED) --stopped $(STOPPED) --gateways $(AT_ONCE)
+
 ROWS ?= 1000000 10000000
 
 .PHONY: audit-report

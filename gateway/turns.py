@@ -125,6 +125,8 @@ async def awaited_whole(work: Callable[[], T]) -> T:
         return await asyncio.shield(done)
     except asyncio.CancelledError:
         await asyncio.wait([done])
+        if not done.cancelled():
+            done.exception()  # looked at: nobody hears of it any more
         raise
 
 

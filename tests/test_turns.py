@@ -196,6 +196,26 @@ async def test_who_is_cancelled_goes_once_their_thread_has_ended():
     assert task.cancelled()
 
 
+async def test_what_the_thread_of_who_is_cancelled_raises_is_nobodys_surprise():
+    going, begun, told = threading.Event(), threading.Event(), list[str]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, of: told.append(of["message"]))
+
+    def work() -> None:
+        begun.set()
+        going.wait(60)
+        raise KeyError
+
+    task = asyncio.create_task(awaited_whole(work))
+    await asyncio.to_thread(begun.wait, 60)
+    task.cancel()
+    going.set()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    del task
+    gc.collect()
+    assert told == []
+
+
 async def test_whose_thread_ends_gets_what_it_returns():
     assert await awaited_whole(lambda: 7) == 7
     with pytest.raises(KeyError):

@@ -5,11 +5,12 @@ import random
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
 
-from benchmarks.replicas.commands import done
+from benchmarks.replicas.commands import Refused, done
 from benchmarks.replicas.history import NOTHING, RESULT, Call, History
 from benchmarks.replicas.members import SERVER, Member
 from tests.e2e.posting import body_of, mirrored, modern_params
@@ -46,14 +47,19 @@ class Caller:
             NotDone: None does.
 
         """
-        self._client = await done(
-            [member.socket for member in self._members],
-            "clients.add",
-            name=self.name,
-            grants=["client_credentials"],
-            resources=[endpoint_of(SERVER)],
-            scopes=list(EVERY_SCOPE),
-        )
+        while not self._client:
+            with suppress(
+                Refused
+            ):  # it was registered by this name, and nobody was told its secret
+                self._client = await done(
+                    [member.socket for member in self._members],
+                    "clients.add",
+                    settled=["bad_command"],
+                    name=f"{self.name}-{secrets.token_hex(4)}",
+                    grants=["client_credentials"],
+                    resources=[endpoint_of(SERVER)],
+                    scopes=list(EVERY_SCOPE),
+                )
 
     async def call(self, tool: str, at: int, *, text: str = "") -> tuple[Call, Any]:
         """Call `tool` at a gateway; return what is remembered of it, and the message that came."""

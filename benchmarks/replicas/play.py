@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import aiohttp
@@ -20,7 +20,7 @@ from benchmarks.replicas.load import ASKED, Caller, calling
 from benchmarks.replicas.members import Common, Member, common
 from benchmarks.replicas.probes import Office, asking, reading, rules
 from benchmarks.replicas.relay import relay
-from benchmarks.replicas.server import Server, server
+from benchmarks.replicas.server import Server, Tree, server
 from tests.e2e.scripted import Raw, behaves, raw_in_a_thread
 
 PATIENCE_S = 180.0
@@ -190,27 +190,43 @@ class _Stage:
             case faults.LANE:
                 await asyncio.to_thread(self._database.kill_lane, fault.at)
             case faults.HOLDER:
-                return await self._killed(await self._holder())
-            case faults.GATEWAY:
-                return await self._killed(fault.at)
+                return await self._one_hit(await self._holder(), fault)
             case _:
-                await _disturbed(self._members[fault.at], fault)
-                return _Hit(which=[fault.at], begun_s=begun_s, over_s=time.monotonic())
+                return await self._one_hit(fault.at, fault)
         return _Hit(which=every, begun_s=begun_s, over_s=begun_s)
 
-    async def _killed(self, at: int) -> "_Hit":
-        size, led = await asyncio.to_thread(
-            lambda: (self._database.size(), self._database.leader())
-        )
-        begun_s = time.monotonic()
-        await asyncio.to_thread(self._members[at].kill)
-        growing = asyncio.create_task(_until(lambda: self._database.size() > size))
-        growing.add_done_callback(lambda _: grown_s.append(time.monotonic() - begun_s))
-        grown_s: list[float] = []
-        await asyncio.to_thread(self._members[at].start)
-        await growing
-        ordered_s = grown_s[0] if led == at else None
-        return _Hit(which=[at], begun_s=begun_s, over_s=begun_s, ordered_s=ordered_s)
+    async def _one_hit(self, at: int, fault: Fault) -> "_Hit":
+        """Have one gateway be hit; see how long the log stands still, if it was the one that orders it."""
+        led = await asyncio.to_thread(self._database.leader) == at
+        before = await asyncio.to_thread(self._database.tree)
+        begun_s, over = time.monotonic(), asyncio.Event()
+        watching = asyncio.create_task(self._ordered(before, over)) if led else None
+        try:
+            if fault.is_kill:
+                await asyncio.to_thread(self._members[at].kill)
+                await asyncio.to_thread(self._members[at].start)
+            else:
+                await _disturbed(self._members[at], fault)
+        finally:
+            over.set()
+        over_s = begun_s if fault.is_kill else time.monotonic()
+        ordered_s = None if watching is None else await watching - begun_s
+        return _Hit(which=[at], begun_s=begun_s, over_s=over_s, ordered_s=ordered_s)
+
+    async def _ordered(self, before: Tree, over: asyncio.Event) -> float:
+        """Return when another leader has taken records in, or the same one again once it could."""
+        patience = time.monotonic() + PATIENCE_S
+        while time.monotonic() < patience:
+            now = await asyncio.to_thread(self._database.tree)
+            if now.token > before.token and now.size > before.size:
+                return time.monotonic()
+            if over.is_set():
+                if now.token == before.token and now.size > before.size:
+                    return time.monotonic()
+            elif now.size > before.size:
+                before = replace(before, size=now.size)  # it goes on, for now
+            await asyncio.sleep(_LOOKS_S)
+        raise TimeoutError("nobody orders the log")
 
     async def _holder(self) -> int:
         """Return which of them orders the log, once one does."""

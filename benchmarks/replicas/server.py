@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,15 @@ _LEFT = "SELECT count(*) FROM tray AS t JOIN lanes AS l USING (lane) WHERE t.n >
 _SIGNED = "SELECT t.size, coalesce((SELECT max(size) FROM checkpoints), 0) FROM tree AS t"
 
 Rows = Sequence[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    """The log at one moment."""
+
+    token: int = -1
+    """Raised by whoever takes the lead."""
+    size: int = -1
 
 
 class Server:
@@ -92,10 +102,10 @@ class Server:
         rows = self.rows(_LEADER)
         return int(rows[0][0].removeprefix("gateway")) if rows else None
 
-    def size(self) -> int:
-        """Return that of the tree; -1 while nobody can say."""
-        rows = self.rows("SELECT size FROM tree")
-        return int(rows[0][0]) if rows else -1
+    def tree(self) -> Tree:
+        """Return what the log has grown to, and by whom; nothing, while nobody can say."""
+        rows = self.rows("SELECT token, size FROM tree")
+        return Tree(token=rows[0][0], size=rows[0][1]) if rows else Tree()
 
     def rows(self, statement: str) -> Rows:
         """Return what it says; nothing, while it does not answer."""

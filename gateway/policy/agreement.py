@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from gateway.domain._value import value
+from gateway.domain.trouble import Trouble
 from gateway.errors import ConfigError, PolicyUnavailable
 from gateway.policy.building import Built
 from gateway.policy.settings import PolicySettings
@@ -246,13 +247,16 @@ class Shared:
 
     async def _follow(self) -> None:
         """Look again and again, until cancelled."""
+        trouble = Trouble()
         for look in itertools.count():
             try:
                 await self.step()
+                trouble.is_new("")
                 if look % _TOLD_EACH == 0:
                     self._seats = await self._board.seats()
             except PolicyUnavailable as error:
-                logger.warning("what all gateways decide by cannot be told: %s", error.detail)
+                if trouble.is_new(error.detail):
+                    logger.warning("what all gateways decide by cannot be told: %s", error.detail)
             except Exception:
                 logger.exception("following the policy in force met a bug; it is looked at again")
             await asyncio.sleep(_LOOK_S)

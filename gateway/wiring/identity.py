@@ -12,6 +12,7 @@ from joserfc import jws
 
 from gateway.config import Config
 from gateway.config.values import SecretRef
+from gateway.domain.trouble import Trouble
 from gateway.errors import ConfigError, Fault, GatewayError
 from gateway.oauth.custodian import KeyCustodian, new_private_key
 from gateway.oauth.documents import LARGEST_DOCUMENT_BYTES
@@ -137,7 +138,7 @@ class Identity:
 
     async def watch(self) -> None:
         """Follow other processes, and take the steps that are due, until cancelled."""
-        ticked, seen = now(), self.store.identity.epoch.now
+        ticked, seen, trouble = now(), self.store.identity.epoch.now, Trouble()
         while True:
             await asyncio.sleep(_FOLLOW_S)
             try:
@@ -150,9 +151,11 @@ class Identity:
                     ticked = now()
                     self._use(await asyncio.to_thread(self._custodian.tick, now=ticked))
                 seen = epoch  # what could not be followed is tried again
+                trouble.is_new("")
             except GatewayError as error:
                 # What is in memory stays in use; whatever needs the database says no by itself.
-                logger.warning("the identity database cannot be read: %s", error.detail)
+                if trouble.is_new(error.detail):
+                    logger.warning("the identity database cannot be read: %s", error.detail)
 
     def sign(self, claims: Mapping[str, Any]) -> str:
         """Return `claims` as a JWT that is no access token (`broker.Signer`)."""

@@ -17,6 +17,7 @@ from gateway.audit.checkpoint import BadCheckpoint, VerifierKey, open_checkpoint
 from gateway.audit.links import NOTHING, Signed, sign_link
 from gateway.audit.tiles import TiledTree
 from gateway.domain._value import value
+from gateway.domain.trouble import Trouble
 from gateway.errors import ConfigError
 from gateway.storage.postgres.arrays import Numbers, Octets, use_arrays
 from gateway.storage.postgres.connection import Connection, connect
@@ -58,6 +59,8 @@ class Pace:
     """The lease is renewed, and lanes are closed whose connection is gone."""
     lease: float = 3.0
     """After so long without a sign of life of the leader another one leads."""
+    again: float = 0.25
+    """A server that does not answer is tried again: by every replica, while it recovers."""
     turn: float = 60.0
     """The next part of the tray is filled: longer than anybody waits to learn what is durable."""
 
@@ -217,6 +220,7 @@ class Sequencer:
         """For how long the oldest record waited that was not in the log, when it was last looked at."""
         self.problem = ""
         """Why the last attempt failed; empty if it did not."""
+        self._trouble = Trouble()
 
     def start(self) -> None:
         """Begin to stand ready."""
@@ -236,26 +240,32 @@ class Sequencer:
                 logger.info("another replica orders the log from now on")
             except (psycopg.Error, ConfigError) as error:
                 self.problem = str(error)
-                logger.warning("the log is not ordered here now: %s", error)
+                if self._trouble.is_new(self.problem):
+                    logger.warning("the log is not ordered here now: %s", error)
             except Exception as error:
                 self.problem = repr(error)
-                logger.exception("ordering the log met a bug")
+                if self._trouble.is_new(self.problem):
+                    logger.exception("ordering the log met a bug")
             self.leads = False
-            self._ended.wait(self._pace.step)
+            self._ended.wait(self._pace.again if self.problem else self._pace.step)
 
     def _stand_ready(self, connection: Connection) -> None:
         while not self._ended.is_set():
             leader = lead(connection, self._name, key=self._key, lease_s=self._pace.lease)
-            if leader is not None:
+            self.problem = ""
+            if leader is None:
+                self._trouble.is_new("")
+            else:
                 self._lead(leader)
             self._ended.wait(self._pace.step)
 
     def _lead(self, leader: Leader) -> None:
-        self.leads, self.problem = True, ""
+        self.leads = True
         due = {"sign": 0.0, "keep": time.monotonic() + self._pace.keep}
         due["turn"] = time.monotonic() + self._pace.turn
         while not self._ended.is_set():
             taken = leader.step()
+            self._trouble.is_new("")
             for name, what in self._chores(leader):
                 if time.monotonic() >= due[name]:
                     what()

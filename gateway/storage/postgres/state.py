@@ -12,6 +12,7 @@ from typing import Any, Final, Self, TypeVar, cast
 
 import psycopg
 
+from gateway.domain.trouble import Trouble
 from gateway.errors import AuditUnavailable, ConfigError, GatewayError
 from gateway.storage.committer import NOT_RECORDED, NotAccepted
 from gateway.storage.postgres.connection import Connection, Session, connect
@@ -241,16 +242,15 @@ class SharedState:
             ) from error
 
     async def _follow(self) -> None:
-        told = ""
+        trouble = Trouble()
         while True:
             wrong = ""
             try:
                 await self.caught_up()
             except Exception as error:  # noqa: BLE001 - nothing ends it
                 wrong = str(error)
-            if wrong and wrong != told:
+            if trouble.is_new(wrong):
                 logger.error("memories do not follow the database: %s", wrong)
-            told = wrong
             await asyncio.sleep(self._every_s)
 
 

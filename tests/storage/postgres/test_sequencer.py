@@ -5,6 +5,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,10 +14,11 @@ import pytest
 from gateway.audit.checkpoint import VerifierKey, open_checkpoint
 from gateway.audit.merkle import leaf_hash, verify_inclusion
 from gateway.errors import ConfigError
+from gateway.storage.postgres import sequencer as sequencers
 from gateway.storage.postgres.arrays import Numbers, Octets
 from gateway.storage.postgres.connection import Connection, connect
 from gateway.storage.postgres.reading import PostgresLogReader
-from gateway.storage.postgres.sequencer import Fenced, Pace, Sequencer
+from gateway.storage.postgres.sequencer import Fenced, Leader, Pace, Sequencer
 from gateway.storage.verify import Finding
 from tests.storage.postgres.shared import (
     KEY,
@@ -30,6 +33,7 @@ from tests.storage.postgres.shared import (
     verified,
 )
 
+GONE = "the server is gone"
 SOON = Pace(step=0.01, sign=0.02, keep=0.05, lease=0.5, turn=0.05)
 
 
@@ -275,6 +279,69 @@ def test_a_leader_whose_session_is_ended_comes_back(address: str, owner: Connect
     sequencer.close()
     assert verified(address).size == 100
     assert not [one for one in threading.enumerate() if one.name == "douane-sequencer"]
+
+
+def test_a_server_that_is_gone_is_told_of_once_and_again_once_it_was_there(
+    address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tried: list[float] = []
+    gone = threading.Event()
+
+    def connecting(*given: Any, **more: Any) -> Connection:
+        tried.append(time.monotonic())
+        if gone.is_set():
+            raise psycopg.OperationalError(GONE)
+        return connect(*given, **more)
+
+    def stepping(leader: Leader) -> int:
+        if gone.is_set():
+            raise psycopg.OperationalError(GONE)
+        return step(leader)
+
+    step = Leader.step
+    monkeypatch.setattr(Leader, "step", stepping)
+    monkeypatch.setattr(sequencers, "connect", connecting)
+    made = Sequencer(address, "one", key=KEY, pace=replace(SOON, again=0.02))
+    gone.set()
+    made.start()
+    for outage in (1, 2):
+        tried.clear()
+        until(lambda: len(tried) > 5)
+        assert caplog.messages == [f"the log is not ordered here now: {GONE}"] * outage
+        gone.clear()
+        until(lambda: made.leads)
+        asyncio.run(_put(address, 50 * outage))
+        _until_signed(address, 50 * outage)
+        gone.set()
+    gone.clear()
+    made.close()
+
+
+def test_a_server_that_is_gone_is_asked_again_in_a_while_and_not_at_each_step() -> None:
+    made = Sequencer("host=/nowhere", "one", key=KEY)
+    waited = _Noting()
+    made._ended = waited
+    made.start()
+    until(lambda: len(waited.for_s) > 3)
+    made.close()
+    assert set(waited.for_s) == {Pace().again}
+    assert Pace().again > Pace().step
+
+
+class _Noting(threading.Event):
+    """One that is waited for only a moment, and knows how long it was to be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.for_s: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.for_s.append(timeout)
+        return super().wait(0.001)
+
+
+def _until_signed(address: str, size: int) -> None:
+    until(lambda: _signed(address) >= size)
 
 
 async def _put(address: str, start: int) -> None:
