@@ -1,5 +1,6 @@
 """Which faults befall many gateways, in an order that a seed repeats."""
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ class Plan:
     stopped_s: float = 60.0
     policies: bool = True
     """Whether another policy comes into force now and then."""
+    most_s: float = math.inf
+    """After so long no further fault begins; how many did is told."""
     calls_per_s: float = 40.0
     """At most, of all clients that only call."""
 

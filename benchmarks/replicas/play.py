@@ -60,7 +60,7 @@ class Outcome:
     @property
     def problems(self) -> list[str]:
         """Say what must not be, and what was not shown."""
-        planned = {fault.ends for fault in self.plan.faults()} - {""}
+        planned = {fault.ends for fault in self.plan.faults()[: self.borne]} - {""}
         shown = unshown(self.history, whats=["label", *sorted(planned)], yes=True)
         return [*self.stuck, *problems(self.history, self.log, asking=ASKED), *shown]
 
@@ -125,16 +125,17 @@ class _Stage:
             await office.approve()
             async with self._loaded(http, office):
                 await self._all_carry(range(len(self._members)), time.monotonic())
+                until_s = time.monotonic() + self._plan.most_s
                 for number, fault in enumerate(self._plan.faults()):
-                    self._outcome.borne = number
+                    if time.monotonic() > until_s:
+                        break
                     try:
                         await self._bear(fault, office)
                     except Exception as error:  # noqa: BLE001 - whatever it is, it is told
                         told = f"seed {self._plan.seed}, fault {number} ({fault}): {error!r}"
                         self._outcome.stuck.append(told)
                         break
-                else:
-                    self._outcome.borne = len(self._plan.faults())
+                    self._outcome.borne = number + 1
             with suppress(TimeoutError):  # what is left then is told
                 await _until(self._database.settled)
 

@@ -1,6 +1,7 @@
 """`make replicas-report`: many gateways over one PostgreSQL under faults, and what they carry together."""
 
 import argparse
+import math
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
@@ -27,7 +28,9 @@ LIMITS = (
 Figures = dict[str, float]
 
 
-def plans(seed: int, kills: int, gateways: Sequence[int], stopped_s: float) -> list[Plan]:
+def plans(
+    seed: int, kills: int, gateways: Sequence[int], *, stopped_s: float, most_s: float = math.inf
+) -> list[Plan]:
     """Return what each number of gateways is to bear: all kills together are `kills`."""
     shares = SHARES if len(gateways) == len(SHARES) else [1 / len(gateways)] * len(gateways)
     parts = [round(kills * share) for share in shares]
@@ -41,6 +44,7 @@ def plans(seed: int, kills: int, gateways: Sequence[int], stopped_s: float) -> l
             clocks=max(1, part // 10),
             stops=1,
             stopped_s=stopped_s,
+            most_s=most_s,
         )
         for number, part in zip(gateways, parts, strict=True)
     ]
@@ -122,6 +126,9 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, default=KILLS, help="of all gateways together")
     parser.add_argument("--gateways", type=int, nargs="+", default=GATEWAYS)
+    parser.add_argument(
+        "--most", type=float, default=math.inf, help="minutes of each number of them"
+    )
     parser.add_argument("--stopped", type=float, default=60.0, help="seconds of standing still")
     parser.add_argument("--seconds", type=int, default=5, help="of one window of the second part")
     return parser.parse_args()
@@ -131,9 +138,9 @@ def main() -> int:
     """Print and write the figures; return 1 if something was promised and not kept."""
     asked = _asked()
     outcomes = []
-    for plan in (
-        plans(asked.seed, asked.kills, asked.gateways, asked.stopped) if asked.kills else ()
-    ):
+    given = {"stopped_s": asked.stopped, "most_s": asked.most * 60}
+    wanted = plans(asked.seed, asked.kills, asked.gateways, **given) if asked.kills else []
+    for plan in wanted:
         outcomes.append(played(FOLDER / str(plan.gateways), plan))
         print_outcome(outcomes[-1])
     scale = measured(FOLDER / "scale", asked.seconds) if asked.seconds else Scale()

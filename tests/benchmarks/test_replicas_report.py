@@ -51,7 +51,7 @@ def test_a_plan_is_the_same_for_the_same_seed_and_another_for_another() -> None:
 @pytest.mark.parametrize("gateways", [(2, 4, 8), (2,), (2, 3)])
 def test_all_kills_together_are_as_many_as_were_asked_for(gateways: tuple[int, ...]) -> None:
     assert sum(SHARES) == pytest.approx(1)
-    made = plans(1, KILLS, gateways, 60.0)
+    made = plans(1, KILLS, gateways, stopped_s=60.0)
     assert sum(plan.kills for plan in made) == KILLS
     assert [plan.gateways for plan in made] == list(gateways)
     assert all(plan.stops and plan.clocks and plan.cuts >= len(faults.WAYS) for plan in made)

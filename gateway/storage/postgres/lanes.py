@@ -133,28 +133,43 @@ class Lanes:
         """Put until the end; whatever ends it, nothing hangs."""
         try:
             while (batch := await self._next()) is not None:
-                if lane is not None and await self._put(lane, batch):
+                if lane is not None and await self._put_or_lost(lane, batch):
                     continue
                 lane = await self._lane_again(place)
         finally:
             self._able.discard(place)
+            self.problem = self.problem or ENDED
             self._refuse_if_unable(self.problem or ENDED)
             if lane is not None:
                 await lane.close()
 
     async def _next(self) -> list[_Item] | None:
-        """Return what is to be put next; `None` at the end."""
-        while not self._waiting:
+        """Return what is to be put next, which is something; `None` at the end."""
+        while not (batch := self._batch()):
             if self._closing:
                 return None
             self._wake.clear()
             await self._wake.wait()
+        return batch
+
+    def _batch(self) -> list[_Item]:
         batch: list[_Item] = []
         while self._waiting and len(batch) < _LARGEST_BATCH:
             item = self._waiting.popleft()
             if not item.future.done():  # whoever waited for it has been refused
                 batch.append(item)
         return batch
+
+    async def _put_or_lost(self, lane: Lane, batch: list[_Item]) -> bool:
+        """Put a batch; false if the lane is lost, whatever it was lost by: another one goes on."""
+        try:
+            return await self._put(lane, batch)
+        except Exception as error:
+            logger.exception("putting records met a bug; another connection is made")
+            self.problem = repr(error)
+            self._refuse(batch, self.problem)
+            await lane.close()
+            return False
 
     async def _put(self, lane: Lane, batch: list[_Item]) -> bool:
         """Put a batch and tell everybody in it; false if the lane is lost."""

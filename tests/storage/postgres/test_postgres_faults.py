@@ -202,6 +202,52 @@ async def test_a_client_that_is_lost_leaves_no_commit_behind(
         await asyncio.gather(*kept, return_exceptions=True)
 
 
+async def test_a_lane_goes_on_though_nobody_waits_any_more_for_what_it_would_put_next(
+    address: str, owner: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where a client hangs up while the one before is under way."""
+    async with replica(address, "one") as made:
+        with commits_held(address):
+            first = asyncio.create_task(made.ledger.append(record("first")))
+            await blocked(owner, first, at=1)
+            gone = asyncio.create_task(made.ledger.append(record("gone")))
+            while not made.lanes.depth:
+                await asyncio.sleep(0.01)
+            gone.cancel()
+            await asyncio.wait([gone])
+        await first
+        await made.ledger.append(record("last"))
+        assert in_tray(owner) == ["first", "last"]
+        assert "bug" not in caplog.text
+
+
+async def test_a_bug_in_putting_one_batch_is_the_end_of_no_lane(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object, **__: object) -> None:
+        raise ValueError("a bug")
+
+    async with replica(address, "one") as made:
+        with monkeypatch.context() as patched:
+            patched.setattr(Lane, "put", broken)
+            with pytest.raises(AuditUnavailable, match="a bug"):
+                await made.ledger.append(record("first"))
+        await back(made)
+        assert made.lanes.problem == ""
+
+
+async def test_a_lane_that_has_ended_is_a_problem_that_readiness_tells(address: str) -> None:
+    async with replica(address, "one") as made:
+        await back(made)
+        (task,) = made.lanes._tasks
+        task.cancel()
+        await asyncio.wait([task])
+        assert made.lanes.problem != ""
+        with pytest.raises(AuditUnavailable):
+            await made.ledger.append(record("first"))
+        made.lanes._tasks.clear()
+
+
 async def test_many_who_wait_are_refused_beyond_a_bound(address: str) -> None:
     async with replica(address, capacity=2) as made:
         with commits_held(address):
