@@ -5,7 +5,7 @@ import random
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -136,8 +136,6 @@ class _Stage:
                         self._outcome.stuck.append(told)
                         break
                     self._outcome.borne = number + 1
-            with suppress(TimeoutError):  # what is left then is told
-                await _until(self._database.settled)
 
     @asynccontextmanager
     async def _loaded(self, http: aiohttp.ClientSession, office: Office) -> AsyncIterator[None]:
@@ -279,11 +277,3 @@ def _watched(history: History) -> Callable[[web.Request], "asyncio.Future[web.St
         return await behaves(request)
 
     return watched  # type: ignore[return-value]
-
-
-async def _until(holds: Callable[[], bool]) -> None:
-    patience = time.monotonic() + PATIENCE_S
-    while not await asyncio.to_thread(holds):
-        if time.monotonic() > patience:
-            raise TimeoutError
-        await asyncio.sleep(_LOOKS_S)

@@ -28,6 +28,7 @@ _LEADER = (
 )
 _LANES = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'douane lane%' ORDER BY pid"
 _LEFT = "SELECT count(*) FROM tray AS t JOIN lanes AS l USING (lane) WHERE t.n > l.taken"
+_RECORDS = "SELECT leaf_index, body FROM audit ORDER BY leaf_index"
 _SIGNED = "SELECT t.size, coalesce((SELECT max(size) FROM checkpoints), 0) FROM tree AS t"
 
 Rows = Sequence[tuple[Any, ...]]
@@ -115,16 +116,25 @@ class Server:
         except psycopg.Error:
             return ()
 
-    def settled(self) -> bool:
-        """Say whether all that is durable is in the log and signed."""
-        found = self.rows(_SIGNED)
-        return self.rows(_LEFT) == [(0,)] and bool(found) and found[0][0] == found[0][1]
-
     def log(self) -> Log:
-        """Return what it holds."""
-        ((size, signed),) = self.rows(_SIGNED)
-        ((left,),) = self.rows(_LEFT)
-        rows = self.rows("SELECT leaf_index, body FROM audit ORDER BY leaf_index")
+        """Return what it holds once all of it is in the tree and signed, or else after a while.
+
+        Gateways that live record something by themselves now and then.
+        """
+        patience = time.monotonic() + PATIENCE_S
+        while True:
+            found = self._log()
+            if (found.signed, found.left) == (found.size, 0) or time.monotonic() > patience:
+                return found
+            time.sleep(0.1)
+
+    def _log(self) -> Log:
+        """Return what it holds at one moment."""
+        with closing(connect(self.address, application="faults")) as asked:
+            asked.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            ((size, signed),) = asked.execute(_SIGNED).fetchall()
+            ((left,),) = asked.execute(_LEFT).fetchall()
+            rows = asked.execute(_RECORDS).fetchall()
         records = [_recorded(index, orjson.loads(bytes(body))) for index, body in rows]
         return Log(records=records, size=size, signed=signed, left=left)
 
