@@ -9,6 +9,7 @@ from gateway.errors import (
     ApprovalRequired,
     Changed,
     GatewayError,
+    LimitExceeded,
     RateLimited,
     Refusal,
     StateChanged,
@@ -82,8 +83,10 @@ async def _rests_on_less(
     no: Refusal, trail: Trail, caught_up: Callable[[], Awaitable[bool]]
 ) -> bool:
     """Whether a no was said before memory had all that is known by now, and may be a yes."""
-    # A question was asked of whoever knows before it was filed, and what is on record has been decided.
-    if isinstance(no, ApprovalRequired | RateLimited) or no.recorded or trail.intent_id:
+    # A question was asked of whoever knows before it was filed, what is used up was found so where it is counted,
+    # and what is on record has been decided.
+    asked = isinstance(no, ApprovalRequired | RateLimited | LimitExceeded)
+    if asked or no.recorded or trail.intent_id:
         return False
     try:
         return await caught_up()

@@ -3,12 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.labels import STRICTEST_DEFAULT
+from gateway.domain.premises import Premise
 from gateway.domain.tools import Kind, PinStatus, Profile, Target
+from gateway.errors import Changed, LimitExceeded
+from gateway.pipeline.recording import while_it_changes
 from tests.pipeline.house import MAIL, House
 from tests.pipeline.test_standing_answers import (
     EMMA,
@@ -154,3 +158,25 @@ async def test_undisturbed_everything_goes_out() -> None:
     for number in range(3):
         await house.handle(house.call("send", {**TO_EVE, "body": str(number)}, who="emma"))
     assert (len(house.server.saw), witness.intents) == (3, 3)
+
+
+async def test_a_budget_that_is_used_up_is_told_to_be_while_others_change_much() -> None:
+    class Trail:
+        intent_id = ""
+        failed: frozenset[str] = frozenset()
+
+        def anew(self, failed: frozenset[str]) -> None:
+            self.failed = failed
+
+    trail: Any = Trail()
+
+    async def carry() -> None:
+        if Premise.BUDGET in trail.failed:
+            raise LimitExceeded("the calls that this program was given are used up")
+        raise Changed([Premise.BUDGET])
+
+    async def caught_up() -> bool:
+        return True
+
+    with pytest.raises(LimitExceeded):
+        await while_it_changes(carry, trail, caught_up)
