@@ -5,16 +5,18 @@ once; the next gateway in its folder goes on with it. What is about SQLite itsel
 what is refused over PostgreSQL: each by a reason of `MOST`, which says how many tests may have it.
 """
 
+import contextlib
 import functools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import psycopg
 import pytest
+from psycopg.errors import DuplicateObject, UniqueViolation
 
 from gateway.ports import Clock
 from gateway.storage.database import DATABASE
@@ -27,8 +29,6 @@ from gateway.storage.postgres.reading import PostgresLogReader
 from gateway.storage.reader import AuditReader, CountingReader
 from tests.postgres import shared
 
-T = TypeVar("T")
-
 SHARED: Final = os.environ.get("DOUANE_TEST_STORAGE") == "postgres"
 LEFT_OUT: Final = "not over PostgreSQL: "
 FILES: Final = "it is about files of SQLite's"
@@ -40,16 +40,18 @@ MOST: Final[Mapping[str, int]] = {FILES: 40, PLANES: 400, SPOOL: 12, COMMANDS: 4
 """For each reason, how many tests may be left out by it: a bound, so that no change leaves out the rest."""
 
 _ADDRESS: Final = "database"
+_ROLE: Final = "douane_gateway"
+"""Whom gateways connect as: not who owns the tables."""
+_AS_GATEWAY: Final = "database_of_gateway"
 _KEY: Final = "kek"
 _copied: dict[Path, str] = {}
 """By folder, the databases that this process has made."""
 
 
-def only(reason: str) -> Callable[[T], T]:
+def only(reason: str) -> pytest.MarkDecorator:
     """Mark a test, or with `pytestmark` a module, that is about SQLite alone."""
     assert reason in MOST
-    mark: Callable[[T], T] = pytest.mark.skipif(SHARED, reason=LEFT_OUT + reason)
-    return mark
+    return pytest.mark.skipif(SHARED, reason=LEFT_OUT + reason)
 
 
 def left_out_if_shared(reason: str) -> None:
@@ -76,7 +78,7 @@ def chosen(
     for reason in (one for one, is_so in refused.items() if is_so):
         left_out_if_shared(reason)
     database_of(folder)
-    storage = {"kind": "postgres", "url": f"file:{folder / _ADDRESS}"}
+    storage = {"kind": "postgres", "url": f"file:{folder / _AS_GATEWAY}"}
     if "durability" in audit:
         storage["durability"] = audit.pop("durability")
     key = {"key_encryption_key": f"file:{folder / _KEY}"}
@@ -94,7 +96,9 @@ def database_of(folder: Path) -> str:
                 "UPDATE meta SET value = 'douane/' || left(md5(random()::text), 16)"
                 " WHERE key = 'log_id'"
             )
-        for path, text in ((folder / _KEY, new_key()), (written, address)):
+        own = address.replace("//postgres@", f"//{_ROLE}@")
+        files = ((folder / _KEY, new_key()), (folder / _AS_GATEWAY, own), (written, address))
+        for path, text in files:
             path.touch(mode=0o600)
             path.write_text(text)
         _copied[folder] = address
@@ -133,7 +137,9 @@ def _reader(folder: Path) -> CountingReader:
 @functools.cache
 def _template() -> str:
     address = shared().fresh()
-    made(address)
+    with contextlib.suppress(DuplicateObject, UniqueViolation):  # another worker was first
+        shared().run(f"CREATE ROLE {_ROLE} LOGIN")
+    made(address, admit=_ROLE, keeps=True)
     return address.partition("@/")[2].partition("?")[0]
 
 

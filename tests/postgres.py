@@ -73,13 +73,28 @@ def shared() -> Postgres:
 @contextlib.contextmanager
 def running(folder: Path, settings: Mapping[str, str]) -> Iterator[Postgres]:
     """Run a server in `folder` until the end of the block."""
+    with started(folder, settings) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def started(
+    folder: Path, settings: Mapping[str, str], *, copied_from: "Postgres | None" = None
+) -> Iterator[Postgres]:
+    """Run a server in `folder` until the end of the block: a new one, or a standby of another."""
     owner = _owner()
     os.chown(folder, owner.pw_uid, owner.pw_gid)
     server = Postgres(folder)
-    ran(
-        *(_program("initdb"), "-D", folder / "data", "-A", "trust", "-U", "postgres"),
-        *("--no-locale", "-E", "UTF8", "-N"),
-    )
+    if copied_from is None:
+        ran(
+            *(_program("initdb"), "-D", folder / "data", "-A", "trust", "-U", "postgres"),
+            *("--no-locale", "-E", "UTF8", "-N"),
+        )
+    else:
+        ran(
+            *(_program("pg_basebackup"), "-D", folder / "data", "-R", "-c", "fast", "-N"),
+            *("-h", copied_from.folder, "-U", "postgres"),
+        )
     given = {
         "listen_addresses": "",
         "unix_socket_directories": str(folder),
@@ -93,7 +108,8 @@ def running(folder: Path, settings: Mapping[str, str]) -> Iterator[Postgres]:
     try:
         yield server
     finally:
-        server.control("stop", "-m", "immediate")
+        if (folder / "data" / "postmaster.pid").exists():  # a test may have ended it
+            server.control("stop", "-m", "immediate")
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from gateway.cli.policy import policy
 from gateway.cli.runs import runs
 from gateway.cli.setup import check, config, init, serve
 from gateway.cli.sign_in import login, logout, whoami
+from gateway.cli.tables import tables
 from gateway.cli.usage import usage
 from gateway.cli.users import users
 
@@ -44,6 +45,7 @@ for _command in (
     init,
     serve,
     check,
+    tables,
     config,
     login,
     logout,

@@ -1,11 +1,11 @@
 """Where everything is kept that a gateway does not read from its configuration."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import ValidationInfo, field_validator
 
 from gateway.config.section import Section
-from gateway.config.values import SecretReference, planned
+from gateway.config.values import SecretReference
 
 
 class Storage(Section):
@@ -13,12 +13,9 @@ class Storage(Section):
     """`sqlite`: files in `data_dir`, of one gateway; `postgres`: a database that many share."""
     url: SecretReference | None = None
     """Of `postgres`: how it is reached, as libpq takes it."""
-    durability: Annotated[
-        Literal["power", "process"],
-        planned("replicated", instead="use `power`, and a standby that is synchronous"),
-    ] = "power"
+    durability: Literal["replicated", "power", "process"] = "power"
     """Of `postgres`: what a record survives before anything it records happens: `power` is a crash of
-    the server's machine, `process` the end of the gateway."""
+    the server's machine, `replicated` the loss of that machine, and `process` the end of the gateway."""
 
     @field_validator("url")
     @classmethod

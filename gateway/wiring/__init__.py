@@ -16,7 +16,7 @@ from gateway.wiring.administration import (
 from gateway.wiring.code import probe_programs
 from gateway.wiring.logs import set_up_logs
 from gateway.wiring.policy_files import policy_files
-from gateway.wiring.replicas import probe_storage
+from gateway.wiring.replicas import make_tables, probe_storage
 from gateway.wiring.retaining import told_of_journal, verify_log, verify_segment
 from gateway.wiring.searching import check_model
 from gateway.wiring.serving import serve_until_told
@@ -29,6 +29,7 @@ With the default of 5 ms every commit of a busy gateway waits some milliseconds 
 
 __all__ = [
     "check_model",
+    "make_tables",
     "open_admin",
     "policy_files",
     "probe",

@@ -34,13 +34,14 @@ async def open_shared(config: Config, unlock: Unlock) -> AsyncIterator[Stores]:
     """
     with _installed():
         from gateway.storage.postgres.base import Setting  # noqa: PLC0415 - an extra
+        from gateway.storage.postgres.lane import Keeps  # noqa: PLC0415 - an extra
         from gateway.storage.postgres.sequencer import Pace  # noqa: PLC0415 - an extra
         from gateway.storage.postgres.stores import PostgresStores  # noqa: PLC0415 - an extra
     setting = Setting(
         conninfo=address_of(config),
         replica=REPLICA,
         data_dir=config.data_dir,
-        synchronous=config.storage.durability == "power",
+        keeps=Keeps(config.storage.durability),
         deadline_s=config.audit.deadline,
         pace=Pace(sign=config.audit.checkpoints.every),
         levels=levels_of(config),
@@ -83,6 +84,20 @@ def probe_storage(config: Config) -> Iterator[Mapping[str, str | bool]]:
         from gateway.storage.postgres.checking import findings  # noqa: PLC0415 - an extra
     for one in findings(address_of(config)):
         yield {"text": one.text, "wrong": one.wrong}
+
+
+def make_tables(config: Config, *, admit: str, keeps: bool) -> None:
+    """Make what is not there of the tables, and let the role `admit` use them; see `made`.
+
+    Raises:
+        ConfigError: There is no PostgreSQL in the configuration, or it cannot be used.
+
+    """
+    if config.storage.kind != "postgres":
+        raise ConfigError("storage.kind: `douane tables` is for `postgres`")
+    with _installed():
+        from gateway.storage.postgres.base import made  # noqa: PLC0415 - an extra
+    made(address_of(config), admit=admit, keeps=keeps)
 
 
 def address_of(config: Config) -> str:

@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.backends import PLANES, only
 from tests.e2e.own import until
 from tests.e2e.planes import key_of, registered
 from tests.e2e.scripted import FRESH, answer, raw_in_a_thread, told
 from tests.running import EVERY_SCOPE, Running, rules_in, running_gateway
 
+pytestmark = only(PLANES)
 AWS = "AKIA" + "QYLPMN5HHHFPZAM2"
 STRIPE = "sk_" + "live_" + "51H8xKq2eZvKYlo2CBbXWmQpR"
 GITHUB = "ghp_" + "Q7bW2nLx9TzKfJ4sVgRmYp0HdC6aEuXo1iBt"

@@ -27,17 +27,19 @@ from gateway.storage.postgres.connection import Session, connect
 from gateway.storage.postgres.identity import open_identity
 from gateway.storage.postgres.identity_tables import IDENTITY
 from gateway.storage.postgres.keys import SharedKeys, SharedRecordKeys
+from gateway.storage.postgres.lane import Keeps
 from gateway.storage.postgres.lanes import Lanes
 from gateway.storage.postgres.log_tables import LOG
 from gateway.storage.postgres.log_views import PostgresLog
 from gateway.storage.postgres.migrations import migrate
 from gateway.storage.postgres.reading_tables import READING
+from gateway.storage.postgres.rights_tables import RIGHTS
 from gateway.storage.postgres.sequencer import Pace, Sequencer
 from gateway.storage.postgres.state import SharedState
 from gateway.storage.postgres.state_tables import STATE
 from gateway.storage.runs import RunLimits
 
-TABLES: Final = (IDENTITY, LOG, STATE, BOARD, READING)
+TABLES: Final = (IDENTITY, LOG, STATE, BOARD, READING, RIGHTS)
 """In their order: the later ones go on from the earlier."""
 _PATIENCE_S: Final = 5.0
 
@@ -55,8 +57,8 @@ class Setting:
     """Names the gateway among the others."""
     data_dir: Path
     """What is only its own: caches, sockets, lock."""
-    synchronous: bool
-    """Whether what was acknowledged survives a crash of the server's machine."""
+    keeps: Keeps
+    """What a record survives that was acknowledged."""
     deadline_s: float
     pace: Pace
     levels: Levels
@@ -74,16 +76,22 @@ class Secrets:
     record_keys: SharedRecordKeys
 
 
-def made(conninfo: str) -> None:
+def made(conninfo: str, *, admit: str = "", keeps: bool = False) -> None:
     """Make the tables, or bring them up to date.
 
+    The role `admit` may be a gateway's user from then on, and remove records if it `keeps` the archive.
+
     Raises:
-        ConfigError: The database cannot be used.
+        ConfigError: The database cannot be used, or the role is none.
 
     """
     try:
         with closing(connect(conninfo, application="douane migrations")) as connection:
             migrate(connection, *TABLES)
+            if admit:
+                connection.execute("CALL admit_runtime_1(%s)", (admit,))
+            if keeps:
+                connection.execute("CALL admit_keeper_1(%s)", (admit,))
     except psycopg.Error as error:
         raise ConfigError(f"PostgreSQL cannot be used: {str(error).strip()}") from error
 
@@ -139,7 +147,7 @@ class Base:
             setting.conninfo,
             replica=setting.replica,
             deadline_s=setting.deadline_s,
-            synchronous=setting.synchronous,
+            keeps=setting.keeps,
         )
         await lanes.open()
         sequencer.start()

@@ -4,10 +4,12 @@ import asyncio
 import secrets
 from collections.abc import Collection, Coroutine, Sequence
 from contextlib import suppress
+from enum import StrEnum
 from typing import Any, Final, Self, TypeVar
 
 import psycopg
 
+from gateway.domain._value import value
 from gateway.storage.postgres.arrays import use_arrays
 from gateway.storage.postgres.connection import addressed, session_settings
 from gateway.storage.postgres.terms import PUT, arguments
@@ -19,10 +21,41 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 Row = tuple[int, str | None, str | None]
 """The number of a record, and why it was not kept, or a run that it has raised."""
 
-_END: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND application_name = %s"
+
+@value
+class Mark:
+    """A place in a lane."""
+
+    lane: int
+    n: int
+
+
+_END: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
 _AGAIN_S: Final = 0.05
 _abandoned: Final[set[asyncio.Future[Any]]] = set()
 """What nobody waits for any more, and is not to vanish while it is under way."""
+
+
+class Keeps(StrEnum):
+    """What a record survives once it is acknowledged."""
+
+    REPLICATED = "replicated"
+    """The loss of the server's machine: a standby has it on its disk as well."""
+    POWER = "power"
+    """A crash of that machine."""
+    PROCESS = "process"
+    """The end of the gateway; such a crash may take the last second."""
+
+
+_KEPT: Final = {
+    Keeps.REPLICATED: b"SELECT set_config('douane.replicated', 'on', false), require_standby_1()",
+    Keeps.POWER: b"SELECT 1",
+    Keeps.PROCESS: b"SET synchronous_commit = off",
+}
+
+
+class NotThere(Exception):
+    """What was acknowledged is not in the database any more."""
 
 
 class LaneLost(Exception):
@@ -38,24 +71,35 @@ class Lane:
         self._lane = lane
         self._conninfo = conninfo
         self._name = name
-        self._backend = connection.info.backend_pid
         self._newest = 0
+        self._kept = 0
+        """The newest of its numbers that was kept, and told."""
 
     @classmethod
-    async def open(cls, conninfo: str, *, replica: str, synchronous: bool, within_s: float) -> Self:
-        """Return a new lane of that replica.
+    async def open(
+        cls,
+        conninfo: str,
+        *,
+        replica: str,
+        keeps: Keeps,
+        within_s: float,
+        after: Mark | None = None,
+    ) -> Self:
+        """Return a new lane of that replica, where all is there up to the mark `after`.
 
         Raises:
             psycopg.Error: There is none to be had now.
             TimeoutError: The same.
+            NotThere: What was acknowledged is gone: another server took over, or a backup was put back.
 
         """
         name = f"douane lane {secrets.token_hex(8)}"  # no other connection is called so
         async with asyncio.timeout(within_s):
             connection = await _connected(conninfo, name)
             try:
-                if not synchronous:
-                    await connection.execute("SET synchronous_commit = off")
+                await connection.execute(_KEPT[keeps])
+                if after is not None:
+                    await _require(connection, after)
                 found = await connection.execute("SELECT open_lane_1(%s)", (replica,))
                 row = await found.fetchone()
             except BaseException:
@@ -83,7 +127,14 @@ class Lane:
         except TimeoutError as error:
             raise LaneLost("PostgreSQL did not answer in time") from error
         self._newest = first + len(rows) - 1
+        lost = {n for n, changed, _ in answer if changed is not None}
+        self._kept = max({*range(first, self._newest + 1)} - lost, default=self._kept)
         return answer
+
+    @property
+    def mark(self) -> Mark | None:
+        """Up to where it was acknowledged; `None` if nothing was."""
+        return Mark(lane=self._lane, n=self._kept) if self._kept else None
 
     @property
     def next(self) -> int:
@@ -100,9 +151,11 @@ class Lane:
         is gone is it known what it did.
         """
         try:
-            return await _within(within_s, self._settled())
+            found = await _within(within_s, self._settled())
         except (psycopg.Error, TimeoutError):
             return None
+        self._kept = max(found, default=self._kept)
+        return found
 
     async def _settled(self) -> Collection[int]:
         while True:
@@ -113,7 +166,7 @@ class Lane:
 
     async def _asked(self) -> Collection[int]:
         async with await _connected(self._conninfo, "douane settling") as other:
-            await other.execute(_END, (self._backend, self._name))
+            await other.execute(_END, (self._name,))
             found = await other.execute(
                 "SELECT * FROM settled_1(%s, %s)", (self._lane, self._newest)
             )
@@ -123,6 +176,14 @@ class Lane:
         """Let go of the connection, and with it of the lane."""
         with suppress(psycopg.Error):
             await self._connection.close()
+
+
+async def _require(connection: Connection, mark: Mark) -> None:
+    found = await connection.execute("SELECT reaches_1(%s, %s)", (mark.lane, mark.n))
+    if await found.fetchone() != (True,):
+        raise NotThere(
+            "PostgreSQL lacks what it had confirmed: a standby took over that did not have it, or a backup was put back"
+        )
 
 
 async def _connected(conninfo: str, name: str) -> Connection:

@@ -17,7 +17,7 @@ from gateway.audit.record import Entry
 from gateway.domain._value import value
 from gateway.errors import AuditUnavailable
 from gateway.storage.committer import ENDED, NOT_RECORDED, NotAccepted
-from gateway.storage.postgres.lane import Lane, LaneLost, Row
+from gateway.storage.postgres.lane import Keeps, Lane, LaneLost, Mark, NotThere, Row
 from gateway.storage.postgres.terms import Terms, row
 
 logger = logging.getLogger(__name__)
@@ -58,19 +58,21 @@ class Lanes:
         width: int = 1,
         deadline_s: float = 2.0,
         capacity: int = 10_000,
-        synchronous: bool = True,
+        keeps: Keeps = Keeps.POWER,
     ) -> None:
         """Put what is submitted once `open` was called.
 
         `width` is how many connections there are: few, for what a batch costs is by batch.
-        `synchronous`: whether a record also survives a crash of the server.
+        `keeps`: what a record survives once it is acknowledged.
         """
         self._conninfo = conninfo
         self._replica = replica
         self._width = width
         self._deadline_s = deadline_s
         self._capacity = capacity
-        self._synchronous = synchronous
+        self._keeps = keeps
+        self._marks: dict[int, Mark] = {}
+        """By lane's place, up to where the last one there was acknowledged."""
         self._waiting: deque[_Item] = deque()
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -90,7 +92,7 @@ class Lanes:
 
         """
         try:
-            lanes = [await self._opened() for _ in range(self._width)]
+            lanes = [await self._opened(place) for place in range(self._width)]
         except (psycopg.Error, TimeoutError) as error:
             raise AuditUnavailable(NOT_RECORDED, detail=str(error)) from error
         self._able = set(range(self._width))
@@ -133,7 +135,7 @@ class Lanes:
         """Put until the end; whatever ends it, nothing hangs."""
         try:
             while (batch := await self._next()) is not None:
-                if lane is not None and await self._put_or_lost(lane, batch):
+                if lane is not None and await self._put_or_lost(place, lane, batch):
                     continue
                 lane = await self._lane_again(place)
         finally:
@@ -160,10 +162,10 @@ class Lanes:
                 batch.append(item)
         return batch
 
-    async def _put_or_lost(self, lane: Lane, batch: list[_Item]) -> bool:
+    async def _put_or_lost(self, place: int, lane: Lane, batch: list[_Item]) -> bool:
         """Put a batch; false if the lane is lost, whatever it was lost by: another one goes on."""
         try:
-            return await self._put(lane, batch)
+            return await self._put(place, lane, batch)
         except Exception as error:
             logger.exception("putting records met a bug; another connection is made")
             self.problem = repr(error)
@@ -171,8 +173,14 @@ class Lanes:
             await lane.close()
             return False
 
-    async def _put(self, lane: Lane, batch: list[_Item]) -> bool:
+    async def _put(self, place: int, lane: Lane, batch: list[_Item]) -> bool:
         """Put a batch and tell everybody in it; false if the lane is lost."""
+        try:
+            return await self._put_on(lane, batch)
+        finally:
+            self._mark(place, lane)
+
+    async def _put_on(self, lane: Lane, batch: list[_Item]) -> bool:
         first = lane.next
         try:
             rows = await self._answered(lane, batch)
@@ -208,7 +216,7 @@ class Lanes:
             self._refuse(batch, f"the record was not accepted: {why}", NotAccepted)
             return True
         for place, item in enumerate(batch):
-            if not await self._put(lane, [item]):
+            if not await self._put_on(lane, [item]):
                 self._refuse(batch[place + 1 :], self.problem)
                 return False
         return True
@@ -231,9 +239,9 @@ class Lanes:
         """
         while not self._closing:
             try:
-                lane = await self._opened()
-            except (psycopg.Error, TimeoutError) as error:
-                self.problem = str(error) or "PostgreSQL did not answer in time"
+                lane = await self._opened(place)
+            except (psycopg.Error, TimeoutError, NotThere) as error:
+                self._failed(str(error) or "PostgreSQL did not answer in time", error)
                 self._able.discard(place)
                 self._refuse_if_unable(self.problem)
                 await asyncio.sleep(_AGAIN_S)
@@ -243,13 +251,26 @@ class Lanes:
                 return lane
         return None
 
-    async def _opened(self) -> Lane:
+    async def _opened(self, place: int) -> Lane:
         return await Lane.open(
             self._conninfo,
             replica=self._replica,
-            synchronous=self._synchronous,
+            keeps=self._keeps,
             within_s=self._deadline_s,
+            after=self._marks.get(place),
         )
+
+    def _failed(self, problem: str, error: Exception) -> None:
+        if isinstance(error, NotThere) and problem != self.problem:
+            logger.critical(
+                "%s; nothing is recorded here until this gateway is started anew", problem
+            )
+        self.problem = problem
+
+    def _mark(self, place: int, lane: Lane) -> None:
+        # What a crash may take anyway, by the operator's word, is not missed.
+        if lane.mark is not None and self._keeps is not Keeps.PROCESS:
+            self._marks[place] = lane.mark
 
     def _refuse_if_unable(self, why: str) -> None:
         if not self._able:

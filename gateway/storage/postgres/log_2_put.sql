@@ -60,6 +60,15 @@ BEGIN
     RETURN NULL;
 END $$;
 
+-- Returns where what is committed now is confirmed by a standby as well, and by its disk.
+CREATE FUNCTION require_standby_1() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('synchronous_standby_names') = '' OR current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+        RAISE EXCEPTION 'no standby is synchronous: synchronous_standby_names is "%", synchronous_commit is %',
+            current_setting('synchronous_standby_names'), current_setting('synchronous_commit') USING ERRCODE = 'cannot_connect_now';
+    END IF;
+END $$;
+
 CREATE FUNCTION put_1(
     in_lane integer, ns bigint[],
     ids text[], times_us bigint[], kinds text[], principals text[], servers text[], targets text[],
@@ -81,6 +90,7 @@ BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE EXCEPTION 'a call is compared with what is committed by now, not with an older look';
     END IF;
+    IF coalesce(current_setting('douane.replicated', true), '') = 'on' THEN PERFORM require_standby_1(); END IF;
     SELECT replica INTO me FROM lanes WHERE lane = in_lane AND backend = pg_backend_pid() AND NOT closed AND taken < ns[1];
     IF NOT FOUND OR EXISTS (SELECT FROM tray WHERE lane = in_lane AND n >= ns[1]) THEN
         RAISE EXCEPTION 'lane % is not of this connection, or has gone beyond %', in_lane, ns[1];

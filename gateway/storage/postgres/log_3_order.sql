@@ -11,13 +11,22 @@ BEGIN
 END $$;
 
 -- Which numbers behind `after` of a lane are durable, once its connection is gone: until then a commit may be
--- under way. What was emptied from the tray meanwhile is not told, and so not known.
+-- under way. What was emptied from the tray meanwhile is not told, and so not known. Of a wait for a standby that was
+-- given up the commit is here, and perhaps only here: this one's own commit waits for what is before it.
 CREATE FUNCTION settled_1(in_lane integer, after bigint) RETURNS SETOF bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(854529, in_lane);
+    UPDATE lanes AS l SET closed = l.closed WHERE l.lane = in_lane;
     RETURN QUERY SELECT t.n FROM tray AS t WHERE t.lane = in_lane AND t.n > after;
 END $$;
+
+-- Says whether a lane is here up to a number that was confirmed: where it is not, what is here is not what was.
+CREATE FUNCTION reaches_1(in_lane integer, number bigint) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM lanes AS l WHERE l.lane = in_lane AND (l.taken >= number
+        OR EXISTS (SELECT FROM tray AS t WHERE t.lane = in_lane AND t.n = number)))
+$$;
 
 -- What a leader does. Each is one statement, and none has an effect for a token that is not the newest.
 CREATE FUNCTION lead_1(by_leader text, lease_s double precision) RETURNS bigint
@@ -131,13 +140,13 @@ BEGIN
     END LOOP;
 END $$;
 
-REVOKE EXECUTE ON FUNCTION open_lane_1, settled_1, lead_1, keep_1, take_in_1, sign_1, close_lanes_1, turn_tray_1, make_room_1 FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION open_lane_1, settled_1, reaches_1, lead_1, keep_1, take_in_1, sign_1, close_lanes_1, turn_tray_1, make_room_1 FROM PUBLIC;
 
 -- Rights, for whoever owns the tables to give: what a gateway may do, and what whoever orders the log may.
 -- Neither has a right to change a record, or to add one that was not compared.
 CREATE PROCEDURE admit_gateway_1(role_name text) LANGUAGE plpgsql AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION put_1, open_lane_1, settled_1 TO %I', role_name);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION put_1, open_lane_1, settled_1, reaches_1 TO %I', role_name);
     EXECUTE format('GRANT SELECT ON audit, tiles, checkpoints, cosignatures, log_front, meta, tree, in_force TO %I', role_name);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON runs, run_sources, run_owners TO %I', role_name);
 END $$;

@@ -119,6 +119,11 @@ class PostgresLog:
         try:
             if not await _alone(turn):
                 raise NotRemovable("another gateway archives or removes records just now")
+            if not await asyncio.to_thread(self._looked, _may_remove):
+                raise NotRemovable(
+                    "the database's user may not archive or remove records: whoever owns the tables "
+                    "admits one that keeps the archive (`douane tables --admit ROLE --keeper`)"
+                )
             yield
         finally:
             await asyncio.to_thread(turn.close)
@@ -237,6 +242,10 @@ class PostgresLog:
     def _looked(self, look: Callable[[PostgresLogReader], T]) -> T:
         with self.reading() as log:
             return look(log)
+
+
+def _may_remove(log: PostgresLogReader) -> bool:
+    return log.may_remove()
 
 
 async def _alone(turn: PostgresTurn) -> bool:

@@ -134,6 +134,14 @@ class PostgresLogReader(CountingReader):
         row = self._connection.execute("SELECT waits_1(?)", (record_id,)).fetchone()
         return bool(row[0])
 
+    def may_remove(self) -> bool:
+        """Say whether whoever is connected may archive and remove records."""
+        found = self._connection.execute(
+            "SELECT has_function_privilege('prune_1(bigint)', 'EXECUTE')"
+            " AND has_table_privilege('archives', 'INSERT')"
+        ).fetchone()
+        return bool(found[0])
+
     def lag_s(self) -> float:
         """Return for how long the oldest record has waited that is durable and has no place yet."""
         ((waited,),) = self._connection.execute("SELECT lag_1()").fetchall()

@@ -259,16 +259,16 @@ BEGIN
 END $$;
 REVOKE EXECUTE ON FUNCTION words.take_up_1, words.forget_1 FROM PUBLIC;
 
--- What whoever reads, follows and keeps the log may do, beside `admit_gateway_1`.
+-- What whoever reads and follows the log, and holds records in it, may do, beside `admit_gateway_1`.
 CREATE PROCEDURE admit_reader_1(role_name text) LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA words TO %I', role_name);
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA words TO %I', role_name);
     EXECUTE format('GRANT SELECT ON archives, holds, cursors, cosignatures TO %I', role_name);
-    EXECUTE format('GRANT INSERT ON archives, holds, cosignatures TO %I', role_name);
+    EXECUTE format('GRANT INSERT ON holds, cosignatures TO %I', role_name);
     EXECUTE format('GRANT DELETE ON holds TO %I', role_name);
     EXECUTE format('GRANT INSERT, UPDATE, DELETE ON cursors TO %I', role_name);
     EXECUTE format('GRANT UPDATE (line) ON cosignatures TO %I', role_name);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION prune_1, waits_1, lag_1, words.take_up_1 TO %I', role_name);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION waits_1, lag_1, words.take_up_1 TO %I', role_name);
 END $$;
 REVOKE EXECUTE ON PROCEDURE admit_reader_1 FROM PUBLIC;

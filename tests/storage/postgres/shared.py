@@ -53,12 +53,12 @@ class Replica:
 @asynccontextmanager
 async def replica(address: str, name: str = "one", **more: Any) -> AsyncIterator[Replica]:
     made = Replica(address, name, **more)
-    await made.lanes.open()
-    try:
-        yield made
-    finally:
-        await made.lanes.close()
-        made.session.close()
+    with closing(made.session):
+        await made.lanes.open()
+        try:
+            yield made
+        finally:
+            await made.lanes.close()
 
 
 def record(name: str, kind: RecordKind = RecordKind.INTENT, **fields: Any) -> AuditRecord:

@@ -1,11 +1,13 @@
 """What `douane check` says of a database: what is so for gateways, and no password."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
+from gateway.storage.postgres.base import made
 from gateway.storage.postgres.checking import Finding, findings
-from gateway.storage.postgres.connection import Connection
+from gateway.storage.postgres.connection import connect
 from tests.postgres import Postgres, own
 from tests.storage.postgres.test_log_rights import named, role
 
@@ -36,6 +38,14 @@ def hasty() -> Iterator[Postgres]:
 def careful() -> Iterator[Postgres]:
     with own({}) as server:
         yield server
+
+
+@pytest.fixture
+def whole(postgres: Postgres) -> str:
+    """The address of a database with all tables."""
+    address = postgres.fresh()
+    made(address)
+    return address
 
 
 def test_an_empty_database_of_a_careful_server_is_sound(careful: Postgres) -> None:
@@ -80,12 +90,29 @@ def test_who_may_not_make_the_tables_is_told_so(careful: Postgres) -> None:
     assert wrong(list(findings(named(address, "guest")))) == []
 
 
-def test_the_tables_are_of_whoever_connects(address: str, owner: Connection) -> None:
-    """Rights to write the log are not all that a gateway needs."""
-    with role(owner, "admit_gateway_1") as gate:
-        text = f"the tables are not {gate}'s: gateways connect as who owns them"
-        assert text in wrong(list(findings(named(address, gate))))
-    assert not [text for text in wrong(list(findings(address))) if "tables" in text]
+@pytest.mark.parametrize(
+    "admitted",
+    [
+        (),
+        ("admit_gateway_1",),
+        ("admit_gateway_1", "admit_sequencer_1", "admit_reader_1", "admit_gateway_to_board_1"),
+    ],
+)
+def test_who_may_not_use_all_the_tables_is_told_so(whole: str, admitted: tuple[str, ...]) -> None:
+    with closing(connect(whole, application="test")) as owner, role(owner, *admitted) as gate:
+        (text,) = [one for one in wrong(list(findings(named(whole, gate)))) if "tables" in one]
+        assert text.startswith(f"the tables are not {gate}'s, who may not use them all")
+        assert text.endswith(f"`douane tables --admit {gate}`")
+
+
+def test_whoever_was_admitted_may_do_what_a_gateway_does(whole: str) -> None:
+    with closing(connect(whole, application="test")) as owner, role(owner) as gate:
+        made(whole, admit=gate)
+        found = list(findings(named(whole, gate)))
+        assert f"{gate} may do what a gateway does, and does not own the tables" in [
+            one.text for one in found if not one.wrong
+        ]
+    assert "postgres owns the tables" in told(list(findings(whole)), "owns")
 
 
 def test_a_server_that_is_not_there_is_wrong_and_its_password_is_not_told() -> None:

@@ -15,6 +15,7 @@ from gateway.storage.identity.store import IdentityStores
 from gateway.storage.kek import new_key
 from gateway.storage.postgres import stores as stores_module
 from gateway.storage.postgres.base import Setting
+from gateway.storage.postgres.lane import Keeps
 from gateway.storage.postgres.sequencer import Pace
 from gateway.storage.postgres.stores import PostgresStores
 from gateway.storage.runs import RunLimits
@@ -40,7 +41,7 @@ def setting(address: str, folder: Path) -> Setting:
         conninfo=address.replace("postgres@", f"postgres:{PASSWORD}@"),
         replica="one",
         data_dir=folder,
-        synchronous=True,
+        keeps=Keeps.POWER,
         deadline_s=2.0,
         pace=Pace(),
         levels=Levels(Level(redaction=Redaction.HASHED)),

@@ -1,0 +1,90 @@
+"""A gateway's user does not own the tables: what it is admitted to is enough for a gateway, and no more."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from psycopg.errors import InsufficientPrivilege
+
+from gateway.errors import ConfigError
+from gateway.storage.postgres.base import made
+from gateway.storage.postgres.connection import Connection, connect
+from gateway.storage.postgres.identity import open_identity
+from gateway.storage.postgres.log_views import PostgresLog
+from gateway.storage.retention import NotRemovable
+from tests.postgres import Postgres
+from tests.storage.postgres.test_log_rights import named, role
+from tests.storage.suite import client
+
+ENDS = "UPDATE identity_version SET people = 0"
+FORBIDDEN = [
+    ENDS,
+    "DELETE FROM identity_version",
+    "INSERT INTO archives VALUES (0, 256, 'x', 'x', 0)",
+    "SELECT prune_1(256)",
+    "DELETE FROM audit",
+    "UPDATE tree SET size = 0",
+    "INSERT INTO tray (lane, n, part, id, time_us, kind, body) VALUES (1, 1, 0, 'x', 0, 'x', '')",
+    "ALTER TABLE audit DISABLE TRIGGER audit_stays",
+    "CREATE TABLE public.mine (x int)",
+    "DELETE FROM schema_migrations",
+]
+
+
+@pytest.fixture
+def owner(postgres: Postgres) -> Iterator[Connection]:
+    address = postgres.fresh()
+    with closing(connect(address, application="test")) as opened:
+        made(address)
+        yield opened
+
+
+def address_of(owner: Connection) -> str:
+    return f"postgresql://postgres@/{owner.info.dbname}?host={owner.info.host}"
+
+
+@pytest.fixture
+def gate(owner: Connection) -> Iterator[str]:
+    """The address of a gateway's user."""
+    with role(owner) as name:
+        made(address_of(owner), admit=name)
+        yield named(address_of(owner), name)
+
+
+@pytest.mark.parametrize("statement", FORBIDDEN)
+def test_a_gateway_may_do_no_more(gate: str, statement: str) -> None:
+    with (
+        closing(connect(gate, application="test")) as connection,
+        pytest.raises(InsufficientPrivilege),
+    ):
+        connection.execute(statement.encode())
+
+
+def test_what_ends_with_a_right_ends_whoever_takes_it(gate: str, owner: Connection) -> None:
+    identity = open_identity(gate, clock=lambda: 1.0)
+    with closing(identity):
+        identity.clients.add(client())
+        identity.clients.remove("c_1")
+    ((version, people),) = owner.execute("SELECT version, people FROM identity_version").fetchall()
+    assert (version, people) == (2, 2)
+
+
+async def test_records_are_removed_by_whoever_keeps_the_archive(
+    gate: str, owner: Connection
+) -> None:
+    with closing(PostgresLog(gate)) as log, pytest.raises(NotRemovable, match="user may not"):
+        async with log.alone():
+            pass
+    with role(owner) as name:
+        made(address_of(owner), admit=name, keeps=True)
+        with closing(PostgresLog(named(address_of(owner), name))) as log:
+            async with log.alone():
+                pass
+            with closing(log.opened()) as opened, pytest.raises(sqlite3.Error, match="read-only"):
+                opened.execute("SELECT prune_1(0)")
+
+
+def test_no_role_that_is_not_there_is_admitted(owner: Connection) -> None:
+    with pytest.raises(ConfigError, match="does not exist"):
+        made(address_of(owner), admit="nobody")
