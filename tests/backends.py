@@ -35,8 +35,7 @@ FILES: Final = "it is about files of SQLite's"
 PLANES: Final = "planes are refused there"
 SPOOL: Final = "a spool is refused there"
 COMMANDS: Final = "servers with a `command` are refused there"
-PROCESS: Final = "a gateway is opened in the process of the test"
-MOST: Final[Mapping[str, int]] = {FILES: 40, PLANES: 400, SPOOL: 12, COMMANDS: 40, PROCESS: 20}
+MOST: Final[Mapping[str, int]] = {FILES: 40, PLANES: 400, SPOOL: 12, COMMANDS: 40}
 """For each reason, how many tests may be left out by it: a bound, so that no change leaves out the rest."""
 
 _ADDRESS: Final = "database"
