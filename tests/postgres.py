@@ -54,7 +54,7 @@ class Postgres:
 
     def control(self, *words: str | Path) -> None:
         """Ask `pg_ctl` for something, as the user whose server it is, and wait until it is so."""
-        ran(_program("pg_ctl"), "-D", self.folder / "data", "-w", "-t", "120", *words)
+        ran(program("pg_ctl"), "-D", self.folder / "data", "-w", "-t", "120", *words)
 
 
 def shared() -> Postgres:
@@ -73,28 +73,31 @@ def shared() -> Postgres:
 @contextlib.contextmanager
 def running(folder: Path, settings: Mapping[str, str]) -> Iterator[Postgres]:
     """Run a server in `folder` until the end of the block."""
+    give_to_owner(folder)
+    ran(
+        *(program("initdb"), "-D", folder / "data", "-A", "trust", "-U", "postgres"),
+        *("--no-locale", "-E", "UTF8", "-N"),
+    )
     with started(folder, settings) as server:
         yield server
 
 
 @contextlib.contextmanager
-def started(
-    folder: Path, settings: Mapping[str, str], *, copied_from: "Postgres | None" = None
-) -> Iterator[Postgres]:
-    """Run a server in `folder` until the end of the block: a new one, or a standby of another."""
-    owner = _owner()
-    os.chown(folder, owner.pw_uid, owner.pw_gid)
+def standing_by(primary: Postgres, folder: Path, settings: Mapping[str, str]) -> Iterator[Postgres]:
+    """Run a standby of `primary` in `folder`."""
+    give_to_owner(folder)
+    ran(
+        *(program("pg_basebackup"), "-D", folder / "data", "-R", "-c", "fast", "-N"),
+        *("-h", primary.folder, "-U", "postgres"),
+    )
+    with started(folder, settings) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def started(folder: Path, settings: Mapping[str, str]) -> Iterator[Postgres]:
+    """Run a server whose data are in `folder` already."""
     server = Postgres(folder)
-    if copied_from is None:
-        ran(
-            *(_program("initdb"), "-D", folder / "data", "-A", "trust", "-U", "postgres"),
-            *("--no-locale", "-E", "UTF8", "-N"),
-        )
-    else:
-        ran(
-            *(_program("pg_basebackup"), "-D", folder / "data", "-R", "-c", "fast", "-N"),
-            *("-h", copied_from.folder, "-U", "postgres"),
-        )
     given = {
         "listen_addresses": "",
         "unix_socket_directories": str(folder),
@@ -121,6 +124,12 @@ def own(settings: Mapping[str, str]) -> Iterator[Postgres]:
         running(Path(folder), settings) as server,
     ):
         yield server
+
+
+def give_to_owner(folder: Path) -> None:
+    """Let the server's programs write into a folder."""
+    owner = _owner()
+    os.chown(folder, owner.pw_uid, owner.pw_gid)
 
 
 def require() -> None:
@@ -154,7 +163,8 @@ def _programs() -> Sequence[Path]:
     return sorted((one.parent for one in found), key=lambda at: int(at.parent.name))
 
 
-def _program(name: str) -> Path:
+def program(name: str) -> Path:
+    """Return where one of its programs is."""
     return _programs()[-1] / name
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg
 
-from tests.postgres import Postgres, own, started
+from tests.postgres import Postgres, own, standing_by
 
 PATIENCE_S = 60.0
 _END_WAITING = (
@@ -77,7 +77,7 @@ def replicated() -> Iterator[Replicated]:
     with (
         own({}) as primary,
         tempfile.TemporaryDirectory(prefix="douane-standby-") as folder,
-        started(Path(folder), {"hot_standby": "on"}, copied_from=primary) as standby,
+        standing_by(primary, Path(folder), {"hot_standby": "on"}) as standby,
     ):
         found = Replicated(primary, standby)
         found.streams()
