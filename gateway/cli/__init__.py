@@ -20,6 +20,7 @@ from gateway.cli.policy import policy
 from gateway.cli.runs import runs
 from gateway.cli.setup import check, config, init, serve
 from gateway.cli.sign_in import login, logout, whoami
+from gateway.cli.storage import storage
 from gateway.cli.tables import tables
 from gateway.cli.usage import usage
 from gateway.cli.users import users
@@ -64,6 +65,7 @@ for _command in (
     dlp,
     discovery,
     keys,
+    storage,
     version,
 ):
     main.add_command(_command)

@@ -81,7 +81,7 @@ class OpenedLog:
         wanted = "" if keeping.spool is None else _named(keeping.spool.path, data_dir)
         if place != wanted:
             if place:
-                _need_nothing_in(data_dir / place, absorbed, encoder.log_id, key)
+                need_nothing_in(data_dir / place, absorbed, encoder.log_id, key)
             # Where nothing can be written now, it is noted at the next start.
             with suppress(AuditUnavailable):
                 await writer.run(partial(note_place, place=wanted))
@@ -109,7 +109,7 @@ def _named(path: Path, data_dir: Path) -> str:
     return os.path.relpath(path, data_dir)
 
 
-def _need_nothing_in(place: Path, absorbed: str, log_id: str, key: Ed25519PrivateKey) -> None:
+def need_nothing_in(place: Path, absorbed: str, log_id: str, key: Ed25519PrivateKey) -> None:
     """Refuse to go on without what is left in a spool that is configured no more.
 
     Raises:

@@ -95,6 +95,12 @@ class PinRows:
         return pin
 
 
+def digest_in(row: tuple[Any, ...]) -> str | None:
+    """Return what calls are compared with, of a pin's row with all its columns in their order."""
+    approved = _pin(row).approved
+    return None if approved is None else str(approved.digest)
+
+
 def _columns(key: PinKey) -> tuple[str, str, str, str]:
     server, kind, name, profile = identity_of(key)
     return server, kind, Given(name), profile

@@ -38,9 +38,9 @@ class RecordKeys:
         }
         missing = set(range(2, max(found, default=1) + 1)) - found
         if missing:
-            path = data_dir / _named(min(missing))
+            path = data_dir / named(min(missing))
             raise ConfigError(f"{path} is missing, and records may have been written with it")
-        return cls(data_dir, (first, *(secret_in(data_dir / _named(n)) for n in sorted(found))))
+        return cls(data_dir, (first, *(secret_in(data_dir / named(n)) for n in sorted(found))))
 
     @property
     def all(self) -> tuple[bytes, ...]:
@@ -49,11 +49,12 @@ class RecordKeys:
 
     def add(self) -> tuple[bytes, ...]:
         """Make another key, durable on return, and return all of them. One at a time."""
-        path = self._data_dir / _named(len(self._keys) + 1)
+        path = self._data_dir / named(len(self._keys) + 1)
         write_atomically(path, secrets.token_bytes(_SECRET_BYTES))
         self._keys = (*self._keys, secret_in(path))
         return self._keys
 
 
-def _named(number: int) -> str:
+def named(number: int) -> str:
+    """Return the name of the file that the key of that number is in."""
     return _FIRST if number == 1 else f"record-hash-{number}.key"

@@ -98,6 +98,11 @@ def migrate(connection: sqlite3.Connection, to: Tables = LOG) -> None:
         migrations.apply(database)
 
 
+def is_current(connection: sqlite3.Connection, to: Tables) -> bool:
+    """Say whether a database has this version's tables, and those alone."""
+    return _applied(connection, to) == frozenset(to.migrations)
+
+
 def _applied(connection: sqlite3.Connection, to: Tables) -> frozenset[str]:
     table = "SELECT 1 FROM sqlite_schema WHERE name = '_sqlite_migrations'"
     if connection.execute(table).fetchone() is None:

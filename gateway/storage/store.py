@@ -43,6 +43,7 @@ from gateway.storage.keys import Keys
 from gateway.storage.late_calls import DurableLateCalls
 from gateway.storage.ledger import KnownPolicy, Memory, SqliteLedger
 from gateway.storage.log_views import SqliteLog
+from gateway.storage.moving.mark import mark_in, require_serving
 from gateway.storage.own_sessions import DurableSessionStore
 from gateway.storage.pins import DurablePinStore
 from gateway.storage.record_keys import RecordKeys
@@ -147,14 +148,15 @@ class Store(Encoding):
         `elapsed` is what idle time is measured with: unlike `clock`, nobody can set it.
 
         Raises:
-            ConfigError: Another process has it, a key is readable by others, or its audit log is
-                not what was signed.
+            ConfigError: Another process has it, it was moved, a key is readable by others, or its audit
+                log is not what was signed.
 
         """
         data_dir = private_directory(data_dir)
         opened = AsyncExitStack()
         try:
             opened.callback(DirectoryLock(data_dir).release)
+            require_serving(mark_in(data_dir), str(data_dir))
             keys = Keys.open(data_dir)
             record_keys = RecordKeys.open(data_dir, keys.hmac)
             # Before the audit log's database: this one takes over what that one then drops.

@@ -15,6 +15,7 @@ from gateway.wiring.administration import (
 )
 from gateway.wiring.code import probe_programs
 from gateway.wiring.logs import set_up_logs
+from gateway.wiring.moving import moved_back, moved_in, reopen_storage
 from gateway.wiring.policy_files import policy_files
 from gateway.wiring.replicas import make_tables, probe_storage
 from gateway.wiring.retaining import told_of_journal, verify_log, verify_segment
@@ -30,6 +31,8 @@ With the default of 5 ms every commit of a busy gateway waits some milliseconds 
 __all__ = [
     "check_model",
     "make_tables",
+    "moved_back",
+    "moved_in",
     "open_admin",
     "policy_files",
     "probe",
@@ -37,6 +40,7 @@ __all__ = [
     "probe_local",
     "probe_programs",
     "probe_storage",
+    "reopen_storage",
     "serve",
     "told_of_journal",
     "verify_log",

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
@@ -229,15 +229,33 @@ def unlocked(config: Config, stores: IdentityStores) -> Vault:
         vault = Vault.unlock(keys, keks, random=os.urandom, clock=now)
         file.settle(vault.kek.text)
         return vault
-    kek = _operators(auth.key_encryption_key, "auth.key_encryption_key")
-    former = [KeyEncryptionKey.parse(text, named="kek.key") for text in file.found()]
-    if auth.former_key_encryption_key is not None:
-        former.append(_operators(auth.former_key_encryption_key, "auth.former_key_encryption_key"))
+    kek, former = operators_keys(config)
+    # What is shared was never wrapped by a file of one gateway's: such a file is of what was moved from there.
+    is_here = config.storage.kind == "sqlite"
+    texts = file.found() if is_here else ()
+    former = [*(KeyEncryptionKey.parse(text, named="kek.key") for text in texts), *former]
     vault = Vault.unlock(keys, [kek, *former], random=os.urandom, clock=now)
     if vault.kek.id != kek.id:
         vault.rewrap(kek)
-    file.forget()
+    if is_here:
+        file.forget()
     return vault
+
+
+def operators_keys(config: Config) -> tuple[KeyEncryptionKey, Sequence[KeyEncryptionKey]]:
+    """Return the key-encryption key that the configuration gives, and the former one, if it says so.
+
+    Raises:
+        ConfigError: There is none, or it is no key.
+
+    """
+    auth = config.auth
+    if auth.key_encryption_key is None:
+        raise ConfigError("auth.key_encryption_key: say by reference where the key is")
+    kek = _operators(auth.key_encryption_key, "auth.key_encryption_key")
+    if auth.former_key_encryption_key is None:
+        return kek, ()
+    return kek, (_operators(auth.former_key_encryption_key, "auth.former_key_encryption_key"),)
 
 
 def _operators(reference: SecretRef, named: str) -> KeyEncryptionKey:

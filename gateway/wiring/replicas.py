@@ -13,6 +13,7 @@ from gateway.config import Config
 from gateway.errors import ConfigError
 from gateway.ports.secrets import Sealer
 from gateway.storage.identity.store import IdentityStores
+from gateway.storage.moving.mark import mark_in, require_serving
 from gateway.storage.runs import RunLimits
 from gateway.wiring.foundation import now
 from gateway.wiring.redacting import held_by, levels_of
@@ -32,7 +33,7 @@ async def open_shared(config: Config, unlock: Unlock) -> AsyncIterator[Stores]:
         ConfigError: The database cannot be used, or another process has the folder.
 
     """
-    with _installed():
+    with installed():
         from gateway.storage.postgres.base import Setting  # noqa: PLC0415 - an extra
         from gateway.storage.postgres.lane import Keeps  # noqa: PLC0415 - an extra
         from gateway.storage.postgres.sequencer import Pace  # noqa: PLC0415 - an extra
@@ -66,21 +67,25 @@ def beside_others(config: Config, unlock: Unlock) -> Beside:
         ConfigError: What that takes is not installed.
 
     """
-    with _installed():
+    with installed():
         from gateway.storage.postgres.beside import PostgresBeside  # noqa: PLC0415 - an extra
     return PostgresBeside(address_of(config), unlock=unlock, clock=now)
 
 
 def probe_storage(config: Config) -> Iterator[Mapping[str, str | bool]]:
-    """Yield what there is to say of the database that is shared; nothing, where none is.
+    """Yield what there is to say of the database that is shared; of a folder only why it does not serve.
 
     Raises:
         ConfigError: What that takes is not installed.
 
     """
     if config.storage.kind == "sqlite":
+        try:
+            require_serving(mark_in(config.data_dir), str(config.data_dir))
+        except ConfigError as error:
+            yield {"text": error.public, "wrong": True}
         return
-    with _installed():
+    with installed():
         from gateway.storage.postgres.checking import findings  # noqa: PLC0415 - an extra
     for one in findings(address_of(config)):
         yield {"text": one.text, "wrong": one.wrong}
@@ -117,7 +122,8 @@ def address_of(config: Config) -> str:
 
 
 @contextmanager
-def _installed() -> Iterator[None]:
+def installed() -> Iterator[None]:
+    """Say how what PostgreSQL takes is installed, where it is not."""
     try:
         yield
     except ImportError as error:

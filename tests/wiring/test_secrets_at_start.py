@@ -13,11 +13,12 @@ import pytest
 from gateway.config import Config, load
 from gateway.errors import ConfigError, IdentityUnavailable
 from gateway.oauth.keys import KeyRing
+from gateway.storage.files import private_directory
 from gateway.storage.identity.store import IdentityStores
 from gateway.storage.kek import KekFile, new_key
 from gateway.vault import Vault
 from gateway.wiring.foundation import now, open_store
-from gateway.wiring.identity import Identity
+from gateway.wiring.identity import Identity, unlocked
 
 ROW = "tests:row:sealed"
 
@@ -190,8 +191,22 @@ async def test_what_another_process_revokes_is_seen_here(tmp_path: Path) -> None
 _REVOKE = """
 import sys, time
 from pathlib import Path
+from gateway.storage.files import private_directory
 from gateway.storage.identity.store import IdentityStores
 stores = IdentityStores.open(Path(sys.argv[1]), clock=time.time)
 stores.grants.revoke_token("t1", until=time.time() + 60)
 stores.close()
 """
+
+
+async def test_what_is_shared_leaves_the_key_of_a_folder_alone(
+    tmp_path: Path, keys: tuple[str, str]
+) -> None:
+    data_dir = private_directory(tmp_path / "data")
+    KekFile(data_dir).read(make=True)
+    text = (data_dir / "kek.key").read_bytes()
+    auth = "{key_encryption_key: env:KEK_ONE}\nstorage: {kind: postgres, url: env:KEK_TWO}"
+    with closing(IdentityStores.open(private_directory(tmp_path / "other"), clock=now)) as stores:
+        vault = unlocked(config(tmp_path, auth), stores)
+    assert vault.kek.text == keys[0]
+    assert (data_dir / "kek.key").read_bytes() == text

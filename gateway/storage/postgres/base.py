@@ -20,6 +20,7 @@ from gateway.ports.secrets import Sealer
 from gateway.storage.files import DirectoryLock, private_directory
 from gateway.storage.identity.store import IdentityStores
 from gateway.storage.keys import Keys
+from gateway.storage.moving.mark import require_serving
 from gateway.storage.postgres.allowance import PostgresAllowance
 from gateway.storage.postgres.board import PostgresBoard
 from gateway.storage.postgres.board_tables import BOARD
@@ -31,7 +32,9 @@ from gateway.storage.postgres.lane import Keeps
 from gateway.storage.postgres.lanes import Lanes
 from gateway.storage.postgres.log_tables import LOG
 from gateway.storage.postgres.log_views import PostgresLog
-from gateway.storage.postgres.migrations import migrate
+from gateway.storage.postgres.mark import mark_of, place_of
+from gateway.storage.postgres.migrations import migrate, newer_than
+from gateway.storage.postgres.moving_tables import MOVING
 from gateway.storage.postgres.reading_tables import READING
 from gateway.storage.postgres.rights_tables import RIGHTS
 from gateway.storage.postgres.sequencer import Pace, Sequencer
@@ -39,9 +42,10 @@ from gateway.storage.postgres.state import SharedState
 from gateway.storage.postgres.state_tables import STATE
 from gateway.storage.runs import RunLimits
 
-TABLES: Final = (IDENTITY, LOG, STATE, BOARD, READING, RIGHTS)
+TABLES: Final = (IDENTITY, LOG, STATE, BOARD, READING, RIGHTS, MOVING)
 """In their order: the later ones go on from the earlier."""
 _PATIENCE_S: Final = 5.0
+_NEWER: Final = "the database is newer than this version of the gateway; use the newer version"
 
 Unlock = Callable[[IdentityStores], Sealer]
 """Opens the vault whose wrapped keys stand in these stores."""
@@ -82,16 +86,33 @@ def made(conninfo: str, *, admit: str = "", keeps: bool = False) -> None:
     The role `admit` may be a gateway's user from then on, and remove records if it `keeps` the archive.
 
     Raises:
-        ConfigError: The database cannot be used, or the role is none.
+        ConfigError: The database cannot be used, a newer version has written it, or the role is none.
 
     """
     try:
         with closing(connect(conninfo, application="douane migrations")) as connection:
+            if newer := newer_than(connection, *TABLES):
+                raise ConfigError(_NEWER, problems=newer)
             migrate(connection, *TABLES)
             if admit:
                 connection.execute("CALL admit_runtime_1(%s)", (admit,))
             if keeps:
                 connection.execute("CALL admit_keeper_1(%s)", (admit,))
+    except psycopg.Error as error:
+        raise ConfigError(f"PostgreSQL cannot be used: {str(error).strip()}") from error
+
+
+def joinable(conninfo: str) -> None:
+    """Make the tables where they are not, and return if gateways may join those of the database.
+
+    Raises:
+        ConfigError: It cannot be used, or is an end of a move.
+
+    """
+    made(conninfo)
+    try:
+        with closing(connect(conninfo, application="douane migrations")) as connection:
+            require_serving(mark_of(connection), place_of(connection))
     except psycopg.Error as error:
         raise ConfigError(f"PostgreSQL cannot be used: {str(error).strip()}") from error
 
@@ -124,7 +145,7 @@ class Base:
 
         """
         opened.callback(DirectoryLock(private_directory(setting.data_dir)).release)
-        await asyncio.to_thread(made, setting.conninfo)
+        await asyncio.to_thread(joinable, setting.conninfo)
         identity = await asyncio.to_thread(open_identity, setting.conninfo, clock=clock)
         opened.callback(identity.close)
         secrets = await asyncio.to_thread(_unlocked, identity, unlock, clock)

@@ -7,7 +7,12 @@ from typing import Final
 import psycopg
 
 from gateway.domain._value import value
+from gateway.errors import ConfigError
+from gateway.storage.moving.mark import require_serving
+from gateway.storage.postgres.base import TABLES
 from gateway.storage.postgres.connection import Connection, connect
+from gateway.storage.postgres.mark import mark_of, place_of
+from gateway.storage.postgres.migrations import newer_than
 
 OLDEST: Final = 14_00_00
 """As `server_version_num` spells it."""
@@ -74,6 +79,21 @@ def _found(connection: Connection) -> Iterator[Finding]:
             "and one more for each export, webhook and witness"
         )
     yield from _of_rights(connection, user)
+    yield from _of_tables(connection)
+
+
+def _of_tables(connection: Connection) -> Iterator[Finding]:
+    newer = newer_than(connection, *TABLES)
+    if newer:
+        yield Finding(
+            text="a newer version of Douane has made its tables, and this one does not know them: use the "
+            f"newer version ({', '.join(newer)})",
+            wrong=True,
+        )
+    try:
+        require_serving(mark_of(connection), place_of(connection))
+    except ConfigError as error:
+        yield Finding(text=error.public, wrong=True)
 
 
 def _of_durability(told: Mapping[str, str]) -> Iterator[Finding]:

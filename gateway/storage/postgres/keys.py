@@ -62,7 +62,7 @@ class SealedRows:
 
     def sealed(self, name: str, octets: bytes) -> str:
         """Return a key as it stands in its row."""
-        return self._sealer.seal(octets, _row(name))
+        return self._sealer.seal(octets, key_row(name))
 
     def opened(self, name: str, sealed: str) -> bytes:
         """Return what `sealed` was given, for the same name.
@@ -72,7 +72,7 @@ class SealedRows:
 
         """
         try:
-            return self._sealer.open(sealed, _row(name))
+            return self._sealer.open(sealed, key_row(name))
         except Unsealable as error:
             raise ConfigError(f"the key {name} in the database cannot be opened") from error
 
@@ -184,7 +184,8 @@ class SharedRecordKeys:
         return (self._first, *opened)
 
 
-def _row(name: str) -> str:
+def key_row(name: str) -> str:
+    """Return what the key of that name is sealed for."""
     return f"keys:{name}:sealed"
 
 

@@ -21,3 +21,5 @@ class Lock(IntEnum):
     """Who archives records, or removes them."""
     COUNT = 0x0D0A08
     """Of each count of a quota: whoever adds to it."""
+    MOVE = 0x0D0A09
+    """Who moves all that is in a database, or all into it."""

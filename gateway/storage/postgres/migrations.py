@@ -1,5 +1,6 @@
 """Brings a database to the tables of this version: numbered scripts that only ever go forward."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import psycopg
@@ -80,6 +81,22 @@ def migrate(connection: Connection, *parts: Tables) -> None:
                 _apply(connection, tables)
     except psycopg.Error as error:
         raise ConfigError(f"the tables in PostgreSQL cannot be made: {error}") from error
+
+
+def newer_than(connection: Connection, *parts: Tables) -> Sequence[str]:
+    """Return the steps that a version has to know, whose tables are `parts`, and does not; mostly none.
+
+    Of what it does not know at all it has to know nothing only where that says so.
+    """
+    if connection.execute("SELECT to_regclass('schema_migrations')").fetchone() == (None,):
+        return ()
+    known = {tables.name: len(tables.migrations) for tables in parts}
+    rows = connection.execute(
+        "SELECT tables, number, name, oldest FROM schema_migrations ORDER BY tables, number"
+    ).fetchall()
+    return [
+        f"{of} {number} {name}" for of, number, name, oldest in rows if oldest > known.get(of, 0)
+    ]
 
 
 def _is_current(connection: Connection, tables: Tables) -> bool:

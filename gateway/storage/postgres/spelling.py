@@ -35,7 +35,7 @@ class SpelledStatements:
     def executemany(self, statement: str, rows: Iterable[Sequence[object]], /) -> None:
         """Run it for each of `rows`; likewise."""
         with self._connection.cursor() as cursor:
-            cursor.executemany(_spelled(statement), [[*map(_written, row)] for row in rows])
+            cursor.executemany(_spelled(statement), [[*map(written, row)] for row in rows])
 
 
 @lru_cache(maxsize=512)
@@ -53,11 +53,12 @@ def _spelled(statement: str) -> bytes:
 def _storable(parameters: Parameters) -> Parameters | None:
     """Return values as a column takes them: a text of PostgreSQL has no NUL, one of SQLite may."""
     if isinstance(parameters, Mapping):
-        return {name: _written(one) for name, one in parameters.items()}
-    return [*map(_written, parameters)] or None
+        return {name: written(one) for name, one in parameters.items()}
+    return [*map(written, parameters)] or None
 
 
-def _written(one: object) -> object:
+def written(one: object) -> object:
+    """Return a value as a column takes it; `stored` gives it back."""
     if isinstance(one, Given):
         # Kept as octets, by which calls are compared.
         return one.encode("utf-8", "surrogatepass")

@@ -1,0 +1,1 @@
+"""All that a gateway keeps, moved from one place to another: the same steps in both directions."""
