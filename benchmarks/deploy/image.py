@@ -56,11 +56,13 @@ def pip_settings(lines: Iterable[str]) -> tuple[str, list[str]]:
     """Return pip's settings as a file of its own, and the folders of this machine that they name.
 
     `lines` are those of `pip config list`: NAME.KEY='TEXT', from files and from the environment.
+    Constraints are a file of this machine, and nothing to whatever is locked by its hash.
     """
     written = configparser.RawConfigParser()
     written.add_section("global")
     for line in lines:
-        if found := re.fullmatch(r"(?::env:|global)\.([a-z-]+)='(.*)'", line.strip()):
+        found = re.fullmatch(r"(?::env:|global)\.([a-z-]+)='(.*)'", line.strip())
+        if found and found[1] != "constraint":
             written["global"][found[1]] = found[2].replace("\\n", " ").strip()
     file = io.StringIO()
     written.write(file)

@@ -70,10 +70,12 @@ def test_pip_in_a_build_takes_packages_from_where_ours_does() -> None:
         [
             ":env:.find-links='/srv/wheels'",
             "global.extra-index-url='file:///srv/one/simple\\nfile:///srv/two/simple'",
+            "global.constraint='/etc/pip/constraints.txt'",
             "install.user='no'",
         ]
     )
     assert "find-links = /srv/wheels" in text
+    assert "constraint" not in text
     assert "extra-index-url = file:///srv/one/simple file:///srv/two/simple" in text
     assert folders == ["/srv/one", "/srv/two", "/srv/wheels"]
 
