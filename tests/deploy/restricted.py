@@ -7,8 +7,8 @@ kinds, volumes and sources of files are lists of what may be there.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gateway.wiring.gateway import DRAIN_S
 from gateway.wiring.serving import _PLANES_S
+from gateway.wiring.tenure import DRAIN_S
 from tests.deploy.kube import Manifest, one
 
 KINDS = {

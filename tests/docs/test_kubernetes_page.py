@@ -5,8 +5,8 @@ from typing import Any
 
 import yaml
 
-from gateway.wiring.gateway import DRAIN_S
 from gateway.wiring.serving import _PLANES_S
+from gateway.wiring.tenure import DRAIN_S
 from tests.deploy.charted import VALUES
 from tests.deploy.restricted import LAST_WORDS_S
 from tests.docs.pages import ROOT, blocks, prose, rows, spans
