@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.deploy import composed, contained, image, unit
+from benchmarks.deploy import charted, composed, contained, image, unit
 from benchmarks.deploy.engine import Engine, Failed, engine
 from benchmarks.deploy.talk import wrong
 from benchmarks.deploy.tools import STEPS, here, refused, versions
@@ -18,6 +18,7 @@ TRIALS: Mapping[str, Callable[[Engine], dict[str, Any]]] = {
     "base": image.base,
     "image": image.build,
     "container": contained.tried,
+    "charted": charted.tried,
     "compose": composed.tried,
     "unit": unit.tried,
 }

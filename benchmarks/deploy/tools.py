@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+|\b\d{3}\b")
 _CAP_SYS_RESOURCE = 1 << 24
@@ -13,14 +14,15 @@ PACKAGES: Mapping[str, str] = {
     "aardvark-dns": "aardvark-dns",
     "buildah": "buildah",
     "debootstrap": "debootstrap",
+    "initdb": "postgresql",
     "netavark": "netavark",
     "podman": "podman",
     "podman-compose": "podman-compose",
     "runc": "runc",
 }
 """Programs, and Debian's packages of them."""
-_ASIDE = "/usr/lib/podman"
-"""Where podman keeps programs that nobody types."""
+_ASIDE = ":".join(["/usr/lib/podman", *map(str, Path("/usr/lib/postgresql").glob("*/bin"))])
+"""Where podman and PostgreSQL keep programs that nobody types."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,7 @@ STEPS: Sequence[Step] = (
     Step(name="base", needs=("debootstrap", "podman")),
     Step(name="image", needs=("buildah", "podman"), after=("base",)),
     Step(name="container", needs=("podman", "runc"), after=("image",)),
+    Step(name="charted", needs=("podman", "runc", "initdb"), after=("image",)),
     Step(
         name="compose",
         needs=("podman", "runc", "podman-compose", "netavark", "aardvark-dns"),
