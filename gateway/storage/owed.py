@@ -4,8 +4,9 @@ A plane's intent says what its call may bring at worst, and an outcome that some
 did. So nothing is written beside the record, and what is durable of one is of both.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Final, TypeVar
 
 import orjson
 
@@ -19,31 +20,47 @@ _OWES: Final = b'"owes":{'
 """In a text of a record's their quotation marks would be escaped."""
 _KIND, _DECISION = COLUMNS.index("kind"), COLUMNS.index("decision_id")
 
-_KEEP: Final = (
-    "INSERT INTO plane_debts (decision, run, server, tool, record, integrity, confidentiality, due)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-)
-_END: Final = "DELETE FROM plane_debts WHERE decision = ?"
+_AT_ONCE: Final = 64
+"""Rows of one statement: each gives up the interpreter and waits for it again."""
 
+T = TypeVar("T")
 _Row = tuple[str | float, ...]
 
 
 def keep_owed(tables: Tables, entries: Iterable[Entry]) -> None:
     """Keep what is owed by `entries`, in their order; what ends among them as well was never kept."""
     owed: dict[str, _Row] = {}
-    ended: list[tuple[str]] = []
+    ended: list[str] = []
     for entry in entries:
         if _PLANE not in entry.body:
             continue
         kind, decision = entry.columns[_KIND], str(entry.columns[_DECISION])
         if kind == RecordKind.OUTCOME and owed.pop(decision, None) is None:
-            ended.append((decision,))
+            ended.append(decision)
         elif kind == RecordKind.INTENT and _OWES in entry.body and (row := _row(entry.body)):
             owed[decision] = row
-    if ended:
-        tables.executemany(_END, ended)
-    if owed:
-        tables.executemany(_KEEP, list(owed.values()))
+    for part in _in_parts(ended):
+        tables.execute(_end(len(part)), part)
+    for rows in _in_parts(list(owed.values())):
+        tables.execute(_keep(len(rows)), [column for row in rows for column in row])
+
+
+def _in_parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), _AT_ONCE):
+        yield items[start : start + _AT_ONCE]
+
+
+@cache
+def _keep(rows: int) -> str:
+    names = "decision, run, server, tool, record, integrity, confidentiality, due"
+    row = f"({', '.join('?' * 8)})"
+    values = ", ".join([row] * rows)
+    return f"INSERT INTO plane_debts ({names}) VALUES {values} ON CONFLICT DO NOTHING"  # noqa: S608 - fixed
+
+
+@cache
+def _end(rows: int) -> str:
+    return f"DELETE FROM plane_debts WHERE decision IN ({', '.join('?' * rows)})"  # noqa: S608 - fixed
 
 
 def _row(body: bytes) -> _Row | None:

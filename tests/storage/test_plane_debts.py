@@ -116,6 +116,14 @@ def test_what_begins_and_ends_in_one_batch_is_never_kept(tables: sqlite3.Connect
     assert kept(tables) == ["d_1"]
 
 
+def test_many_at_once_begin_and_end(tables: sqlite3.Connection) -> None:
+    names = [f"d_{number:03}" for number in range(150)]
+    keep_owed(tables, [entry(intent(name)) for name in names])
+    assert kept(tables) == names
+    keep_owed(tables, [entry(outcome(name)) for name in names[:-1]])
+    assert kept(tables) == names[-1:]
+
+
 @pytest.mark.parametrize("kind", sorted(set(RecordKind) - {RecordKind.OUTCOME}))
 def test_only_an_outcome_ends_it(tables: sqlite3.Connection, kind: RecordKind) -> None:
     keep_owed(tables, [entry(intent("d_1"))])
