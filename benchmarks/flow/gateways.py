@@ -29,8 +29,9 @@ AT_ONCE = 12
 """Conversations that go on at the same time."""
 
 _SETTINGS: Mapping[str, Any] = {
-    # A figure here is no figure of the disk's, and a host does not call faster than it may.
-    "audit": {"durability": "process"},
+    # A figure here is no figure of the disk's, nor of how busy the machine is, and a host does not call
+    # faster than it may.
+    "audit": {"durability": "process", "deadline": "60s"},
     "limits": {"calls_per_minute": 1_000_000_000},
 }
 _OURS = {"version", "public_url", "listen", "admin_listen", "data_dir", "policy", "servers"}

@@ -58,8 +58,8 @@ def _each(plan: argparse.Namespace, wanted: Sequence[str]) -> Iterator[Part]:
         yield Part(name=SPEED, figures=figures, failures=failures)
     if ATTACKS in wanted:
         with _told(ATTACKS):
-            figures, failures = attacks.played()
-        yield Part(name=ATTACKS, figures=figures, failures=failures)
+            ended = attacks.played()
+        yield Part(name=ATTACKS, figures=ended[0], failures=ended[1])
     suites = [name for name in flow.NAMES if name in wanted]
     for one in flow.measured(suites, most=plan.most, declared=bool(plan.declared)):
         yield Part(name=one.suite, figures=one.figures, failures=list(one.failures))

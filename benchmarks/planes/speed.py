@@ -147,7 +147,8 @@ def _measured(
     share = sys.maxsize if most is None else most // items // _CONNECTIONS
 
     def ask(part: float) -> list[float]:
-        connection, took = http.client.HTTPConnection("127.0.0.1", port, timeout=60), []
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        took: list[float] = []
         end = time.perf_counter() + seconds * part
         while (begun := time.perf_counter()) < end and len(took) < share * part:
             connection.request("POST", path, body, sent)
