@@ -8,7 +8,7 @@ import sys
 from array import array
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, compress
 from typing import TypeAlias
 
 from gateway.domain._value import value
@@ -127,11 +127,13 @@ class Fragments:
         """Return where grams begin that some text has, from left to right, and which ones do."""
         grams = _grams_from(blend, 0)[::step]
         found = self._grams.keys() & grams
+        if not found:
+            return {}
         if len(found) <= _FEW:
             octets = grams.tobytes()
             places = sorted(at for gram in found for at in _places_of(gram, octets))
         else:
-            places = [at for at, gram in enumerate(grams) if gram in found]
+            places = list(compress(range(len(grams)), map(found.__contains__, grams)))
         return {at * _MIXED * step: self._grams[grams[at]] for at in places}
 
     def _longest(self, payload: bytes, at: int, floor: int, serial: int) -> tuple[int, int, int]:

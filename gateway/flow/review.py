@@ -178,7 +178,7 @@ def _destinations(use: Use, knowledge: Knowledge) -> Iterator[Destination]:
 
 def _is_quantity(path: str, text: str) -> bool:
     """Tell whether `text`, inside of an argument, is a date or an amount, which reaches nothing."""
-    member = _MEMBER.fullmatch(path)
+    member = _MEMBER.fullmatch(path) if path.count(".") > 1 else None
     return member is not None and is_quantity(member[1], text)
 
 
@@ -368,6 +368,10 @@ def _links(
         yield unproven(path, "")
 
 
+_ALL_TRUSTED = {Integrity.TRUSTED}
+_ALL_OURS = {Proof.TENANT}
+
+
 def _violations(
     label: Label,
     effect: Effect | None,
@@ -377,21 +381,18 @@ def _violations(
 ) -> tuple[Violation, ...]:
     if effect is None:
         return ()
-    named = bool(destinations)
+    proofs = {destination.proof for destination in destinations}
     found = []
-    if any(destination.proof is Proof.NONE for destination in destinations):
+    if Proof.NONE in proofs:
         found.append(UNPROVEN_DESTINATION)
-    if any(not _is_meant(link) for link in links):
+    if not all(map(_is_meant, links)):
         found.append(UNPROVEN_LINK)
-    if label.integrity is Integrity.UNTRUSTED and effect is not Effect.READ:
-        trusted = named and all(d.integrity is Integrity.TRUSTED for d in destinations)
-        if not trusted:
-            found.append(UNTRUSTED_TO_SINK)
-    carries_out = effect in _CARRIES_OUT or (effect is Effect.READ and named)
-    if label.confidentiality >= Confidentiality.PRIVATE and carries_out:
-        ours = named and all(d.proof is Proof.TENANT for d in destinations)
-        if not ours:
-            found.append(PRIVATE_TO_OUTSIDE)
+    may_be_led = label.integrity is Integrity.UNTRUSTED and effect is not Effect.READ
+    if may_be_led and {d.integrity for d in destinations} != _ALL_TRUSTED:
+        found.append(UNTRUSTED_TO_SINK)
+    carries_out = effect in _CARRIES_OUT or (effect is Effect.READ and bool(proofs))
+    if label.confidentiality >= Confidentiality.PRIVATE and carries_out and proofs != _ALL_OURS:
+        found.append(PRIVATE_TO_OUTSIDE)
     if asked_for is False and effect is not Effect.READ:
         found.append(NOT_IN_TASK)
     return tuple(found)
