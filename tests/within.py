@@ -83,7 +83,7 @@ class Within:
                 f"authorization: Bearer {prepared.token}",
             )
         )
-        self._heads = Heads({"type": "http", "client": ("127.0.0.1", 5)})
+        self._heads = Heads({"type": "http", "client": ("127.0.0.1", 5)}, {})
 
     def asked(self) -> Asked:
         """Return a call of the tool with arguments that no earlier call had, as its connection has read it."""

@@ -5,6 +5,7 @@ from typing import Final, Protocol
 
 from gateway.domain._value import value
 from gateway.http1 import MOST_HEAD_BYTES
+from gateway.web.heads import Heads
 
 
 @value
@@ -113,6 +114,8 @@ class Together:
         """Those whose clients do not read, the longest first."""
         self.halves = Halves(bounds.half_bytes)
         self.idle = Idle()
+        self.heads: dict[Heads, None] = {}
+        """Those that keep a head."""
 
     def make_place(self) -> bool:
         """Let go of whoever waits for nothing, for somebody new; false if all that are there do.

@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         below = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
         self._transport = Pieces(below, self._listener.make_room, self._said_all)
-        self._heads = Heads(of_connection(below))
+        self._heads = Heads(of_connection(below), self._listener.heads)
         self._beside.add(self)
         if len(self._beside) > self._bounds.connections:
             self._listener.count(_CONNECTIONS)
@@ -130,6 +130,7 @@ class Connection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
         self._due = self._body = None
+        self._heads.forget()
         self._listener.idle.leave(self)
         self._keeps_half(0)
         self._transport.drop()

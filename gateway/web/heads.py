@@ -10,7 +10,10 @@ _LENGTH: Final = re.compile(rb"\r\ncontent-length: ?([0-9]{1,18})(?=\r\n|\Z)", r
 """A field as nearly everybody writes it; whoever writes it otherwise is read each time it differs."""
 _FIELD: Final = b"content-length"
 _MOST_BYTES: Final = 2048
-"""Of a head that is kept. It takes some times as much, for each connection."""
+_MOST_FIELDS: Final = 32
+"""Of a head that is kept: with what is found in it, it takes 16 KiB at most."""
+_MOST_KEPT: Final = 1_000
+"""Heads of one listener: anybody can open connections, and send one on each."""
 
 
 class Head:
@@ -57,9 +60,13 @@ class Head:
 class Heads:
     """Reads the heads of one connection, and keeps the last one."""
 
-    def __init__(self, common: dict[str, Any]) -> None:
-        """Read what is asked on a connection of which all requests have `common`."""
+    def __init__(self, common: dict[str, Any], keeping: "dict[Heads, None]") -> None:
+        """Read what is asked on a connection of which all requests have `common`.
+
+        `keeping` are those of the same listener that keep one, which are so many and no more.
+        """
         self._common = common
+        self._keeping = keeping
         self._around: list[bytes] = []
         """The last head without its length."""
         self._last: Head | None = None
@@ -79,7 +86,17 @@ class Heads:
         head = self._last
         if head is not None and around == self._around and head.covers(digits):
             return head, digits
-        head = Head(read_asked(data), self._common)
-        is_kept = len(data) <= _MOST_BYTES
-        self._last, self._around = (head, around) if is_kept else (None, [])
+        asked = read_asked(data)
+        head = Head(asked, self._common)
+        self.forget()
+        if len(data) <= _MOST_BYTES and len(asked.fields) <= _MOST_FIELDS:
+            self._last, self._around = head, around
+            self._keeping[self] = None
+            if len(self._keeping) > _MOST_KEPT:
+                next(iter(self._keeping)).forget()
         return head, digits
+
+    def forget(self) -> None:
+        """Keep nothing: the connection is gone, or others have come since."""
+        self._last, self._around = None, []
+        self._keeping.pop(self, None)

@@ -343,6 +343,17 @@ async def test_requests_that_are_half_said_share_a_room(begun: str):
     assert at.shared.halves._kept == {}
 
 
+async def test_a_connection_that_is_gone_keeps_no_head():
+    async with listening() as at:
+        async with at.client() as client:
+            assert await client.ask(GET) == 200
+            assert len(at.shared.heads) == 1
+        async with asyncio.timeout(60):
+            while at.open:
+                await asyncio.sleep(0.01)
+        assert not at.shared.heads
+
+
 async def test_what_is_whole_takes_no_room():
     bounds = replace(BOUNDS, half_bytes=100)
     async with listening(bounds) as at, at.client() as client, at.client() as other:

@@ -62,13 +62,13 @@ def heads_of(dice: random.Random) -> list[bytes]:
 def test_whatever_was_said_before_a_head_is_read_as_what_it_is() -> None:
     dice = random.Random(1)
     for _ in range(_TRIES // 12):
-        heads = Heads(COMMON)
+        heads = Heads(COMMON, {})
         for data in heads_of(dice):
             assert said(heads, data) == anew(data), data
 
 
 def test_only_a_head_that_says_the_same_is_known_again() -> None:
-    heads = Heads(COMMON)
+    heads = Heads(COMMON, {})
     first, _ = heads.read(post(b"10"))
     assert heads.read(post(b"9")) == (first, b"9")
     assert heads.read(post(b"10")) == (first, b"10")
@@ -76,7 +76,7 @@ def test_only_a_head_that_says_the_same_is_known_again() -> None:
 
 
 def test_a_longer_body_than_any_that_was_let_pass_is_looked_at() -> None:
-    heads = Heads(COMMON)
+    heads = Heads(COMMON, {})
     first, _ = heads.read(post(b"10"))
     second, _ = heads.read(post(b"11"))
     assert second is not first
@@ -84,14 +84,36 @@ def test_a_longer_body_than_any_that_was_let_pass_is_looked_at() -> None:
     assert heads.read(post(b"11"))[0] is second
 
 
-def test_a_large_head_is_not_kept() -> None:
-    heads = Heads(COMMON)
-    large = post() + b"z" * 2048
+@pytest.mark.parametrize("more", [b"z" * 2048, b"\r\na: b" * 32])
+def test_a_large_head_is_not_kept(more: bytes) -> None:
+    keeping: dict[Heads, None] = {}
+    heads = Heads(COMMON, keeping)
+    heads.read(post())
+    large = post() + more
     assert heads.read(large)[0] is not heads.read(large)[0]
+    assert not keeping
+
+
+def test_of_many_connections_the_last_ones_keep_their_heads() -> None:
+    keeping: dict[Heads, None] = {}
+    connections = [Heads(COMMON, keeping) for _ in range(3_000)]
+    first = [each.read(post())[0] for each in connections]
+    assert len(keeping) == 1_000
+    assert [each.read(post())[0] for each in connections[2_000:]] == first[2_000:]
+    assert connections[0].read(post())[0] is not first[0]
+
+
+def test_who_has_gone_keeps_nothing() -> None:
+    keeping: dict[Heads, None] = {}
+    heads = Heads(COMMON, keeping)
+    heads.read(post())
+    heads.forget()
+    heads.forget()
+    assert not keeping
 
 
 def test_what_is_told_of_a_request_is_its_own() -> None:
-    heads = Heads(COMMON)
+    heads = Heads(COMMON, {})
     for digits in (b"2", b"1"):
         head, _ = heads.read(post(digits))
         scope = head.scope(digits)
@@ -107,7 +129,7 @@ def test_what_is_told_of_a_request_is_its_own() -> None:
 @pytest.mark.parametrize("second", ["http://127.0.0.1:8080", "http://elsewhere.example"])
 async def test_what_one_guard_has_let_pass_another_one_looks_at(second: str) -> None:
     """The configuration is another one by now, and the connection the same."""
-    heads, statuses = Heads(COMMON), []
+    heads, statuses = Heads(COMMON, {}), []
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
