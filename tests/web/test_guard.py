@@ -2,7 +2,8 @@
 
 import pytest
 
-from gateway.web.guard import TARGET, Guard, Refused, guard_for, guard_of_admins
+from gateway.web.guard import Guard, Refused, guard_for, guard_of_admins
+from gateway.web.scopes import TARGET
 
 ORIGIN = Refused(status=403, code="origin", text="this Origin is not allowed")
 HOST = Refused(status=421, code="host", text="this Host is not served here")
