@@ -21,7 +21,6 @@ from gateway.cli.runs import runs
 from gateway.cli.setup import check, config, init, serve
 from gateway.cli.sign_in import login, logout, whoami
 from gateway.cli.storage import storage
-from gateway.cli.tables import tables
 from gateway.cli.usage import usage
 from gateway.cli.users import users
 
@@ -46,7 +45,6 @@ for _command in (
     init,
     serve,
     check,
-    tables,
     config,
     login,
     logout,

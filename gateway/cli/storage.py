@@ -11,6 +11,7 @@ import click
 from gateway.cli.context import Place, as_json, place
 from gateway.cli.failure import Failed
 from gateway.cli.output import print_fields
+from gateway.cli.tables import tables
 from gateway.errors import ConfigError
 
 _BAR: Final = 30
@@ -21,7 +22,10 @@ _WHOLE: Final = 100
 
 @click.group()
 def storage() -> None:
-    """Move all that the gateway keeps: from a folder to PostgreSQL, and back."""
+    """Tables in PostgreSQL, and all that the gateway keeps moved there and back."""
+
+
+storage.add_command(tables)
 
 
 @storage.command("migrate")

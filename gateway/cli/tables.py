@@ -1,4 +1,4 @@
-"""`douane tables`: what an owner of the tables does, so that gateways need not be one."""
+"""`douane storage tables`: what an owner of the tables does, so that gateways need not be one."""
 
 import click
 

@@ -99,8 +99,8 @@ def make_tables(config: Config, *, admit: str, keeps: bool) -> None:
 
     """
     if config.storage.kind != "postgres":
-        raise ConfigError("storage.kind: `douane tables` is for `postgres`")
-    with _installed():
+        raise ConfigError("storage.kind: `douane storage tables` is for `postgres`")
+    with installed():
         from gateway.storage.postgres.base import made  # noqa: PLC0415 - an extra
     made(address_of(config), admit=admit, keeps=keeps)
 

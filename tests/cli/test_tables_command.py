@@ -1,4 +1,4 @@
-"""`douane tables`: an owner makes the tables, and lets a role be a gateway's user."""
+"""`douane storage tables`: an owner makes the tables, and lets a role be a gateway's user."""
 
 import sys
 from pathlib import Path

@@ -124,13 +124,13 @@ def _of_rights(connection: Connection, user: str) -> Iterator[Finding]:
         )
     elif owns:
         yield Finding(
-            text=f"{user} owns the tables: a gateway needs fewer rights (`douane tables --admit ROLE`)"
+            text=f"{user} owns the tables: a gateway needs fewer rights (`douane storage tables --admit ROLE`)"
         )
     elif connection.execute(_ADMITTED).fetchone() == (True,):
         yield Finding(text=f"{user} may do what a gateway does, and does not own the tables")
     else:
         yield Finding(
             text=f"the tables are not {user}'s, who may not use them all: whoever owns them runs "
-            f"`douane tables --admit {user}`",
+            f"`douane storage tables --admit {user}`",
             wrong=True,
         )

@@ -122,7 +122,7 @@ class PostgresLog:
             if not await asyncio.to_thread(self._looked, _may_remove):
                 raise NotRemovable(
                     "the database's user may not archive or remove records: whoever owns the tables "
-                    "admits one that keeps the archive (`douane tables --admit ROLE --keeper`)"
+                    "admits one that keeps the archive (`douane storage tables --admit ROLE --keeper`)"
                 )
             yield
         finally:

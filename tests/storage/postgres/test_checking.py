@@ -102,7 +102,7 @@ def test_who_may_not_use_all_the_tables_is_told_so(whole: str, admitted: tuple[s
     with closing(connect(whole, application="test")) as owner, role(owner, *admitted) as gate:
         (text,) = [one for one in wrong(list(findings(named(whole, gate)))) if "tables" in one]
         assert text.startswith(f"the tables are not {gate}'s, who may not use them all")
-        assert text.endswith(f"`douane tables --admit {gate}`")
+        assert text.endswith(f"`douane storage tables --admit {gate}`")
 
 
 def test_whoever_was_admitted_may_do_what_a_gateway_does(whole: str) -> None:
