@@ -43,7 +43,7 @@ def test_words_order_deeds(prompt: str) -> None:
         "Update was sent to whom",
         "Delete it, or is it old?",
         "Show me what was added",
-        "Anna has to add it",
+        "Anna and Bob have to add it",
     ],
 )
 def test_whoever_wants_to_know_orders_none(prompt: str) -> None:
