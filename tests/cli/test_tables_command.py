@@ -36,19 +36,19 @@ def test_a_role_is_admitted_to_tables_that_it_does_not_own(
 ) -> None:
     name = f"gate_{address.partition('@/')[2].partition('?')[0]}"
     postgres.run(f'CREATE ROLE "{name}" LOGIN')
-    told = site.run("tables", "--admit", name)
+    told = site.run("storage", "tables", "--admit", name)
     assert (told.exit_code, told.output) == (0, f"the tables are up to date; {name} is admitted\n")
     found = list(findings(address.replace("postgres@", f"{name}@")))
     assert f"{name} may do what a gateway does, and does not own the tables" in [
         one.text for one in found
     ]
-    assert site.run("tables").output == "the tables are up to date\n"
+    assert site.run("storage", "tables").output == "the tables are up to date\n"
 
 
 def test_what_cannot_be_done_is_said(site: Site, address: str) -> None:
-    told = site.run("tables", "--admit", "nobody")
+    told = site.run("storage", "tables", "--admit", "nobody")
     assert (told.exit_code, 'role "nobody" does not exist' in told.output) == (2, True)
-    assert site.run("tables", "--keeper").exit_code == 2
+    assert site.run("storage", "tables", "--keeper").exit_code == 2
     site.config_file.write_text(CONFIG)
-    told = site.run("tables")
+    told = site.run("storage", "tables")
     assert (told.exit_code, "tables` is for `postgres`" in told.output) == (2, True)
