@@ -59,6 +59,7 @@ OUTLIVED = {
     "storage/spooling.py": "what was acknowledged comes back into the log",
     "storage/postgres/state.py": "one change's own, or a memory's: whoever waits hears of it",
     "upstream/crawler.py": "one server's own: the others are looked at",
+    "storage/postgres/lanes.py": "one batch's own: whoever waits for it is refused, and the lane goes on",
     "storage/postgres/sequencer.py": "a leader's own: another one, or itself again, takes up what is durable",
     "upstream/reading.py": "one list's own: it is nothing to rely on",
     "web/exchanges.py": "a request's own: it is answered, or its connection closed",
