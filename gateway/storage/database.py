@@ -17,7 +17,7 @@ from gateway.domain.audit import TreeHead
 from gateway.errors import ConfigError
 from gateway.storage.connection import Durability, open_writer, set_synchronous
 from gateway.storage.files import FileIdentity, create_private, write_atomically
-from gateway.storage.owed import keep_owed
+from gateway.storage.owed import PLANE, keep_owed
 from gateway.storage.schema import migrate
 from gateway.storage.tree import load_tree, provable, tree_at
 from gateway.storage.usage import Usage
@@ -194,14 +194,17 @@ class Database:
     def _insert(self, entries: Sequence[Entry]) -> TiledTree:
         first = self.tree.size
         tree, tiles = self.tree.extend([entry.leaf for entry in entries])
+        of_planes = False
         for start in range(0, len(entries), _ROWS_AT_ONCE):
             part = entries[start : start + _ROWS_AT_ONCE]
             row: list[Any] = []
             for index, entry in enumerate(part, first + start):
                 row += (index, *entry.columns, entry.leaf, entry.body.decode())
+                of_planes |= PLANE in entry.body
             self._connection.execute(_insert_of(len(part)), row)
         self._usage.add(self._connection, entries)
-        keep_owed(self._connection, entries)
+        if of_planes:
+            keep_owed(self._connection, entries)
         if tiles:
             self._connection.executemany(
                 "INSERT INTO tiles (tile, root) VALUES (?, ?)",

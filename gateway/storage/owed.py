@@ -15,7 +15,7 @@ from gateway.domain.audit import RecordKind
 from gateway.domain.flow import source_name
 from gateway.storage.state import Tables
 
-_PLANE: Final = b'"plane":"'
+PLANE: Final = b'"plane":"'
 _OWES: Final = b'"owes":{'
 """In a text of a record's their quotation marks would be escaped."""
 _KIND, _DECISION = COLUMNS.index("kind"), COLUMNS.index("decision_id")
@@ -32,7 +32,7 @@ def keep_owed(tables: Tables, entries: Iterable[Entry]) -> None:
     owed: dict[str, _Row] = {}
     ended: list[str] = []
     for entry in entries:
-        if _PLANE not in entry.body:
+        if PLANE not in entry.body:
             continue
         kind, decision = entry.columns[_KIND], str(entry.columns[_DECISION])
         if kind == RecordKind.OUTCOME and owed.pop(decision, None) is None:
