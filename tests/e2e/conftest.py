@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends import PLANES, SHARED, left_out_if_shared
-from tests.e2e.planes import key_of, registered
+from tests.backends import PLANES, left_out_if_shared
+from tests.e2e.planes import asking, key_of
 from tests.e2e.posting import Poster
 from tests.e2e.programs import CODE
 from tests.e2e.scripted import Raw, raw_in_a_thread
@@ -72,7 +72,7 @@ def gateway(
         policies=policies_in(folder),
         limits={"calls_per_minute": 100_000, "upstream_failures": 1000},
         pins={"recheck": "1h", "fresh": "1h"},
-        **({} if SHARED else {"planes": {"authzen": registered(folder, edge=PLANE)}}),
+        **asking(folder, edge=PLANE),
     ) as running:
         for name in urls:
             running.approve_all(name)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.backends import SHARED
+
 ISSUER = "https://idp.example"
 EVALUATION = "/access/v1/evaluation"
 REQUESTS = "/access/v1/requests"
@@ -23,6 +25,11 @@ def registered(folder: Path, **planes: Mapping[str, Any]) -> dict[str, Any]:
         (folder / name).touch(mode=0o600)
         (folder / name).write_text(key_of(name))
     return {name: {**plane, "key": f"file:{folder / name}"} for name, plane in planes.items()}
+
+
+def asking(folder: Path, **planes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings by which these planes ask, where there can be any."""
+    return {} if SHARED else {"planes": {"authzen": registered(folder, **planes)}}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,9 +20,9 @@ from aiohttp import web
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
-from tests.backends import PLANES, SHARED, left_out_if_shared
+from tests.backends import PLANES, left_out_if_shared
 from tests.demo.client import connected
-from tests.e2e.planes import key_of, registered
+from tests.e2e.planes import asking, key_of
 from tests.e2e.posting import LEGACY, META, body_of
 from tests.e2e.scripted import FRESH, Raw, answer, behaves, raw_in_a_thread, told
 from tests.e2e.sockets import refusal_in
@@ -159,7 +159,7 @@ def module_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 policies=policies,
                 limits={"calls_per_minute": 100_000},
                 pins={"recheck": "1h", "fresh": "1h"},
-                **({} if SHARED else {"planes": {"authzen": registered(folder, edge=PLANE)}}),
+                **asking(folder, edge=PLANE),
             )
         )
         for name in SERVERS:

@@ -11,13 +11,13 @@ from benchmarks.durability.cuts import cut_power
 from benchmarks.durability.kills import kill_under_load
 from gateway.storage.connection import Durability
 from gateway.storage.database import DATABASE
-from tests.backends import SPOOL, only
+from tests import backends
 from tests.faults.scene import Scene, Told, eventually, gateway, scene
 from tests.faults.test_failing_log import BALLAST, fill, locked_by_another_process, small_disk
 from tests.faults.test_power_and_kills import recordable
 
 __all__ = ["recordable", "small_disk"]
-pytestmark = only(SPOOL)
+pytestmark = backends.only(backends.SPOOL)
 
 SPOOL = {"deadline": "2s", "on_failure": "spool", "spool": {"bytes": 1 << 20}}
 TRAIL = [("intent", None), ("outcome", None)]
