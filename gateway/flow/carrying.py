@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gateway.domain.flow import Match, Payload, Run, Said
 from gateway.domain.labels import Confidentiality, Effect
 from gateway.flow.naming import things_in
+from gateway.flow.payloads import SHORTEST_VALUE
 from gateway.flow.placing import said_of
 from gateway.flow.results import said_in
 from gateway.flow.use import Knowledge, Use
@@ -21,6 +22,23 @@ def payload_of(
         said = _said_of_payload(text, knowledge, asked_for)
         if matches or said is not Said.NOT:
             yield Payload(path=path, matches=matches, said=said)
+
+
+def of_others(
+    run: Run, texts: tuple[tuple[str, str], ...], knowledge: Knowledge
+) -> Iterator[Payload]:
+    """Yield what may be of private results that another gateway has seen: all that a call carries.
+
+    What stands wholly in the user's own prompt is the user's, as where results are remembered.
+    """
+    private, prompt = Confidentiality.PRIVATE, knowledge.prompt or ""
+    if not knowledge.provenance.is_elsewhere_too or run.label.confidentiality < private:
+        return
+    for path, text in texts:
+        if len(text) >= SHORTEST_VALUE and text not in prompt:
+            size = len(text.encode("utf-8", "surrogatepass"))
+            found = Match(record="", kind="exact", bytes=size, confidentiality=private)
+            yield Payload(path=path, matches=(found,))
 
 
 def _said_of_payload(text: str, knowledge: Knowledge, asked_for: bool | None) -> Said:

@@ -82,6 +82,12 @@ def _carried(review: FlowReview) -> Iterator[str]:
         for match in payload.matches:
             if match.confidentiality < Confidentiality.PRIVATE:
                 continue
+            if not match.record:
+                yield (
+                    f"{payload.path} may carry {match.confidentiality.word} data: not all that this run "
+                    "has read is remembered here."
+                )
+                continue
             source = places.get(match.record)
             whose = f"record {match.record}" if source is None else f"{source.server}/{source.tool}"
             hidden = f", hidden as {match.decoded}" if match.decoded else ""

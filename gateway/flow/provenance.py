@@ -108,6 +108,8 @@ class Provenance:
         the run that sees all that this one sees, if there is one and it is remembered.
         """
         self.knows_secrets = knows_secrets
+        self.is_elsewhere_too = False
+        """Whether another gateway remembers some of the run."""
         self._above = above
         self._secrets: dict[bytes, tuple[str, str]] = {}
         """Secrets that stood in results, each with a record and its server. None is forgotten."""
@@ -154,13 +156,15 @@ class Provenance:
         """Know from now on that not all of the run is remembered here: another gateway has some of it.
 
         What a led call has written there may come back here, and what a result has shown there may be
-        what a call here carries. What here is a secret, is one still.
+        what a call here carries: where the run has seen what is private, all of it may be. What here is
+        a secret, is one still.
         """
         self._written.give_up()
         self._said.clear()
         self._said_octets = 0
         self._missed = True
         self.knows_secrets = False
+        self.is_elsewhere_too = True
 
     def sends(self, arguments: Mapping[str, Any], effect: Effect | None, *, clean: bool) -> None:
         """Note what a call carries before it is sent, whatever becomes of it.

@@ -20,7 +20,7 @@ from gateway.domain.flow import (
 from gateway.domain.labels import Confidentiality, Effect, Integrity, Label
 from gateway.flow.asked import asks_for, told_of
 from gateway.flow.beside import NOTHING, Beside, telling
-from gateway.flow.carrying import payload_of, secrets_of
+from gateway.flow.carrying import of_others, payload_of, secrets_of
 from gateway.flow.choice import answered, asked_by, chosen
 from gateway.flow.forms import addresses_in, form_of, links_in
 from gateway.flow.fragments import LONGEST_SCANNED
@@ -94,13 +94,14 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
         destinations = answered(destinations, knowledge.answers, asked=asked)
     links = tuple(_with_choice(d, use.server) for d in moved.links)
     payload = payload_of(moved.carrying, knowledge, asked_for) if moved.carrying else ()
+    unknown = of_others(run, moved.carrying[: moved.own], knowledge)
     return FlowReview(
         label=run.label,
         sources=run.sources,
         unnamed=run.unnamed,
         destinations=destinations,
         names_where=names_where,
-        payload=(*payload, *secrets_of(run, use, knowledge)),
+        payload=(*payload, *unknown, *secrets_of(run, use, knowledge)),
         links=links,
         asked_for=asked_for,
         told=told,
@@ -119,6 +120,8 @@ class _Moved:
     links: tuple[Destination, ...] = ()
     carrying: tuple[tuple[str, str], ...] = ()
     """Paths and texts that are compared with earlier results."""
+    own: int = 0
+    """How many of these, the first of them, are the arguments' own: others stand beside them."""
     texts: tuple[str, ...] = ()
     """All content that it carries; nothing, where that was not read to its end."""
 
@@ -131,6 +134,7 @@ def _moved(use: Use, knowledge: Knowledge) -> _Moved:
     destinations = tuple(_destinations(use, knowledge)) if use.rule.destination else ()
     texts, unread = _payload_texts(use) if use.rule.payload else ((), None)
     carrying = (*texts, *_made_up(destinations, knowledge))
+    own = len(carrying)
     if use.beside is not NOTHING:
         destinations += tuple(_beside(use, knowledge))
         carrying += _compared(use.beside)
@@ -138,6 +142,7 @@ def _moved(use: Use, knowledge: Knowledge) -> _Moved:
         destinations=destinations,
         links=tuple(_links(texts, unread, use, knowledge)),
         carrying=carrying,
+        own=own,
         texts=() if unread is not None else tuple(text for _, text in texts),
     )
 

@@ -81,11 +81,13 @@ def test_what_of_confidential_results_is_carried_is_told() -> None:
         match(7, Confidentiality.INTERNAL),
         match(7, Confidentiality.PRIVATE),
         match(8, Confidentiality.SECRET, "base64"),
+        Match(record="", kind="exact", bytes=9, confidentiality=Confidentiality.PRIVATE),
     )
     payload = (Payload(path="$.body", matches=matches),)
     assert told({"sources": (source(TRUSTED),), "payload": payload}) == (
         "$.body carries 9 bytes of a private result of mail/search.",
         "$.body carries 9 bytes of a secret result of record r8, hidden as base64.",
+        "$.body may carry private data: not all that this run has read is remembered here.",
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.domain.flow import Run, RunId
 from gateway.domain.labels import Confidentiality, Effect, Integrity, Label, ToolRule
+from gateway.flow.beside import NOTHING, Beside
 from gateway.flow.provenance import Provenance
 from gateway.flow.reading import Answered
 from gateway.flow.review import review
@@ -119,6 +120,56 @@ def test_a_secret_that_has_no_value_of_its_own_is_all_of_its_result() -> None:
         provenance = read(Provenance(), listed, level=level)
         body = {"text": "we hear that the launch is planned for the ninth of May"}
         assert carried(body, provenance) == ["$.text"]
+
+
+def test_of_a_private_run_that_is_elsewhere_too_all_that_a_call_carries_may_be_private() -> None:
+    here, elsewhere = Provenance(), Provenance()
+    elsewhere.give_up()
+    calls = [
+        ({"text": "all of it"}, ""),
+        ({"text": "it"}, ""),
+        ({"text": "all of it"}, "say all of it"),
+    ]
+    for label, found in ((PRIVATE, [["$.text"], [], []]), (Confidentiality.INTERNAL, [[]] * 3)):
+        known = Label(integrity=Integrity.TRUSTED, confidentiality=label)
+        for arguments, prompt in calls:
+            assert places(arguments, here, prompt=prompt, label=known) == []
+        assert found == [
+            places(arguments, elsewhere, prompt=prompt, label=known) for arguments, prompt in calls
+        ]
+
+
+def test_what_a_message_says_beside_its_arguments_is_compared_with_what_is_known_alone() -> None:
+    """A handshake in such a run says who the client is, and is no call that a person could allow."""
+    elsewhere = Provenance()
+    elsewhere.give_up()
+    private = Label(integrity=Integrity.TRUSTED, confidentiality=PRIVATE)
+    greeting = Beside(content=(("$.clientInfo.name", "a client"),))
+    assert places({}, elsewhere, prompt="", label=private, beside=greeting) == []
+
+
+def places(
+    arguments: dict[str, Any],
+    provenance: Provenance,
+    *,
+    prompt: str,
+    label: Label,
+    beside: Beside = NOTHING,
+) -> list[str]:
+    """Return which arguments may carry what is private."""
+    rule = ToolRule(destination=("to",), payload=("text",))
+    effect = Effect.EGRESS
+    use = Use(
+        server="web", tool="post", rule=rule, effect=effect, arguments=arguments, beside=beside
+    )
+    task = _task(prompt) if prompt else None
+    knowledge = Knowledge(tenant=TENANT, task=task, provenance=provenance)
+    found = review(Run(id=RunId("r"), label=label), use, knowledge)
+    return [
+        payload.path
+        for payload in found.payload
+        if any(match.confidentiality is PRIVATE for match in payload.matches)
+    ]
 
 
 def test_where_secrets_are_not_known_everything_may_be_one() -> None:
