@@ -40,6 +40,8 @@ class Premises:
     """A person's answer by which it goes out."""
     standing: tuple[ApprovalId, ...] = ()
     """Answers that stand, by which a person chose where it goes."""
+    carries: bool = True
+    """Whether it says or shows anything that is remembered of its run: what does not is said anywhere."""
 
 
 @value

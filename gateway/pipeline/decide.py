@@ -309,6 +309,10 @@ def protocol_permit(
         access=None,
         session=session,
         premises=Premises(
-            run=run.id, version=run.version, policy=policy_digest, people=principal.people
+            run=run.id,
+            version=run.version,
+            policy=policy_digest,
+            people=principal.people,
+            carries=False,
         ),
     )

@@ -90,7 +90,10 @@ def arguments(first: int, rows: Sequence[tuple[Any, ...]]) -> list[Array]:
 
 
 def _premises(premises: Premises) -> tuple[Any, ...]:
-    judged = (premises.run, premises.version, premises.policy, premises.people)
+    # A run is at home where something was said or shown in it: a handshake, which comes before a client
+    # has a session to be known by, may be anywhere.
+    run = premises.run if premises.carries else None
+    judged = (run, premises.version, premises.policy, premises.people)
     pinned, profile = premises.pinned, premises.profile
     said = (premises.yes, " ".join(premises.standing) or None)
     if pinned is None:

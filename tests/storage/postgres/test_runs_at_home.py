@@ -114,6 +114,19 @@ async def test_a_call_waits_for_a_run_before_it_uses_anything_up(
     await waits
 
 
+async def test_a_run_is_at_home_where_something_was_said_in_it_and_not_where_it_was_greeted(
+    two: tuple[Replica, Replica], owner: Connection
+) -> None:
+    one, other = two
+    begun(owner, "r")
+    greeting = replace(resting_on("r"), carries=False)
+    await one.ledger.put(record("greeted"), greeting, NOTHING)
+    await called(other, "r", "a")
+    await one.ledger.put(record("pinged"), greeting, NOTHING)
+    await called(other, "r", "b")
+    assert not roams(other, "r")
+
+
 async def test_a_whole_run_is_elsewhere_with_its_part(
     two: tuple[Replica, Replica], owner: Connection
 ) -> None:
