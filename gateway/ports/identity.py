@@ -73,11 +73,14 @@ class UserStore(Protocol):
         """Return everybody, by name."""
         ...
 
-    def add(self, user: User, *, link_hash: str = "", link_until: float = 0) -> None:
+    def add(
+        self, user: User, *, link_hash: str = "", link_until: float = 0, first: bool = False
+    ) -> None:
         """Store a new person, and the one-time link with which they choose a password.
 
         Raises:
-            ValueError: The subject or the operating system's user is taken.
+            ValueError: The subject or the operating system's user is taken, or they would be the
+                `first` and are not.
 
         """
         ...

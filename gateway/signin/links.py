@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import field
+from functools import partial
 from urllib.parse import quote
 
 from gateway.domain._value import value
@@ -45,7 +46,8 @@ class SetupLinks:
     """Makes links and redeems them. A link holds 256 random bits; only its hash is kept.
 
     The first person's link is in this process's memory: it ends with the process, and as soon as
-    there is anybody at all.
+    there is anybody at all. Of gateways that share who there is each makes the same one, for whoever
+    opens it comes to any of them.
     """
 
     def __init__(
@@ -60,10 +62,12 @@ class SetupLinks:
         random: Random,
         new_id: Callable[[], str],
         shared: SharedThrottle | None = None,
+        first_secret: Callable[[], str] | None = None,
     ) -> None:
         """`first_groups` tells the groups of the first person: those of every role.
 
-        Looks at links count at all gateways together, where they have a `shared` throttle.
+        Looks at links count at all gateways together, where they have a `shared` throttle. What the
+        first person's link holds is `first_secret`'s, where it is the same at all of them.
         """
         self._users = users
         self._passwords = passwords
@@ -73,6 +77,7 @@ class SetupLinks:
         self._clock = clock
         self._random = random
         self._new_id = new_id
+        self._first_secret = first_secret or partial(new_secret, random)
         self._first: tuple[str, float] | None = None
         self._attempts = Attempts(
             clock, by_address=20, by_target=20, shared=shared, what="setup link"
@@ -81,11 +86,11 @@ class SetupLinks:
     def first(self) -> str:
         """Return a link for the first person, good for a day; nothing if there is anybody.
 
-        An earlier one ends.
+        An earlier one ends, unless it is the same.
         """
         if self._users.all():
             return ""
-        secret = new_secret(self._random)
+        secret = self._first_secret()
         self._first = (digest(secret), self._clock() + LIFETIME_S)
         return self._url(secret)
 
@@ -158,8 +163,9 @@ class SetupLinks:
         )
         try:
             await self._record(user, "first_person", browser)
+            until = self._clock() + LIFETIME_S
             await asyncio.to_thread(
-                self._users.add, user, link_hash=link_hash, link_until=self._clock() + LIFETIME_S
+                self._users.add, user, link_hash=link_hash, link_until=until, first=True
             )
         except GatewayError:
             self._first = held

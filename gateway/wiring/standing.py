@@ -36,9 +36,10 @@ from gateway.signin.transactions import Transactions
 from gateway.storage.ledger import KnownPolicy
 from gateway.storage.unsealed import Bounds, Named
 from gateway.web.desk.as_client import Seats
+from gateway.wire.session import mac
 from gateway.wiring.foundation import new_id, now
 from gateway.wiring.identity import Identity
-from gateway.wiring.stores import Switch
+from gateway.wiring.stores import Stores, Switch
 
 logger = logging.getLogger(__name__)
 
@@ -120,6 +121,7 @@ def standing(
             random=os.urandom,
             new_id=new_id,
             shared=store.allowance,
+            first_secret=None if store.board is None else partial(_first_secret, store),
         ),
         passwords=passwords,
         attempts=Attempts(
@@ -176,6 +178,14 @@ async def settled(desk: StandingDesk) -> None:
             # Who asks whether one stands is told that it does not, whatever is on record by then.
             logger.warning("an answer's end could not be recorded: %s", error.detail)
         await asyncio.sleep(_SETTLED_EVERY_S)
+
+
+def _first_secret(store: Stores) -> str:
+    """Return what the first person's link holds: all who share this store know it, and nobody else.
+
+    Another one once rights of anybody have ended: an old link lets in nobody after everybody was removed.
+    """
+    return mac(store.keys.hmac, "the first person", str(store.identity.people))
 
 
 def _sources(identity: Identity, run: RunId) -> Sequence[Source]:

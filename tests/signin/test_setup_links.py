@@ -127,7 +127,7 @@ async def test_whoever_came_first_in_another_process_stays_the_first(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = house.links.first()
-    await house.person("root")
+    await house.person("emma")
     monkeypatch.setattr(house.stores.users, "all", list)  # not seen here yet
     with pytest.raises(Ended):
         await house.links.redeem(_secret(url), CHOSEN, MINE)

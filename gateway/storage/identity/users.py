@@ -70,10 +70,14 @@ class UserTables:
         """Return everybody, by name."""
         return sorted(self._memory.values.values(), key=lambda user: (user.name, user.id))
 
-    def add(self, user: User, *, link_hash: str = "", link_until: float = 0) -> None:
-        """Store a new person, and the link with which they choose a password."""
+    def add(
+        self, user: User, *, link_hash: str = "", link_until: float = 0, first: bool = False
+    ) -> None:
+        """Store a new person, and the link with which they choose a password; see `UserStore`."""
 
         def job(connection: Statements) -> _Changed:
+            if first and connection.execute("SELECT 1 FROM users LIMIT 1").fetchone():
+                raise ValueError("somebody else is the first person already")
             try:
                 connection.execute(_INSERT, _row(user))
             except Refused as error:

@@ -53,6 +53,14 @@ def test_a_subject_and_an_operating_systems_user_are_taken_once(stores, taken):
     assert stores.users.all() == [user(os_user="ada")]
 
 
+def test_nobody_becomes_the_first_where_somebody_is(stores, elsewhere):
+    stores.users.add(user(), first=True)
+    with pytest.raises(ValueError, match="the first person already"):
+        elsewhere.users.add(user("other", id="u_2"), first=True)
+    elsewhere.follow()
+    assert elsewhere.users.all() == [user()]
+
+
 def test_the_same_subject_of_two_issuers_is_two_people(stores):
     other = user(id="u_2", issuer="https://idp.test")
     stores.users.add(user())
