@@ -173,7 +173,12 @@ class AuthorizationEndpoint:
         return named_in_records(user.issuer, user.subject, own=self._resources.public_url)
 
     async def _client(self, client_id: str | None, source_ip: str) -> Client:
-        client = None if client_id is None else await self._directory.resolve(client_id, source_ip)
+        try:
+            client = (
+                None if client_id is None else await self._directory.resolve(client_id, source_ip)
+            )
+        except IdentityUnavailable as error:
+            raise _try_again() from error
         if client is None:
             raise OAuthError(ErrorCode.INVALID_CLIENT, "no such client is known here")
         return client

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import field, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ from gateway.errors import AuditUnavailable, EgressRefused, IdentityUnavailable,
 from gateway.oauth.client_metadata import described
 from gateway.oauth.clients import SECRET_METHODS
 from gateway.oauth.errors import ErrorCode, OAuthError
+from gateway.oauth.looking_again import nothing_to_see
 from gateway.oauth.redirects import is_plain_https
 from gateway.ports import AuditLog, Clock
 from gateway.ports.egress import Fetcher, Served
@@ -82,8 +83,11 @@ class ClientDirectory:
         clock: Clock,
         new_id: Callable[[], str],
         rules: DocumentRules,
+        look: Callable[[], Awaitable[None]] = nothing_to_see,
     ) -> None:
+        """`look` has `find` show what other gateways have registered by now."""
         self._find = find
+        self._look = look
         self._clients = clients
         self._fetcher = fetcher
         self._audit = audit
@@ -102,8 +106,15 @@ class ClientDirectory:
 
         A document that cannot be read anew is not believed any longer. Callers that want the same
         one wait for one fetch; what fails is not remembered.
+
+        Raises:
+            IdentityUnavailable: Nobody of that id is in memory, which may be behind.
+
         """
         known = self._find(client_id)
+        if known is None and not is_document_url(client_id):  # a document can be read here, too
+            await self._look()
+            known = self._find(client_id)
         if known is not None and known.kind is not ClientKind.DOCUMENT:
             return known
         copied = client_id in self._rules.copies

@@ -11,21 +11,50 @@ from gateway.ports import Authenticator
 from gateway.turns import in_thread
 
 
-class LooksAgain:
-    """An `Authenticator` that says no by what is so, and not by what it remembers alone."""
+class Look:
+    """Has memory show what others have changed by the time that somebody asks for it.
 
-    def __init__(self, gate: Authenticator, *, follow: Callable[[], object], epoch: Epoch) -> None:
-        """`follow` has memory show what others have changed; `epoch` is turned where that is anything.
+    It waits for a database, and is done once for all who are refused before it begins: anybody can be
+    refused.
+    """
 
-        It waits for a database, and is asked once for all who are refused before it begins: anybody
-        can be refused.
-        """
-        self._gate = gate
+    def __init__(self, follow: Callable[[], object]) -> None:
+        """`follow` has memory show it, waiting."""
         self._follow = follow
-        self._epoch = epoch
         self._turn = asyncio.Lock()
         self._begun = 0
         self._ended = 0
+
+    async def __call__(self) -> None:
+        """Return once memory shows what was committed before.
+
+        Raises:
+            IdentityUnavailable: It cannot be seen.
+
+        """
+        await in_thread(self._turn, partial(self._look, self._begun))
+
+    def _look(self, begun: int) -> None:
+        """Follow, unless that was done by a look that began after the first `begun` of them."""
+        if self._ended > begun:
+            return
+        self._begun = number = self._begun + 1
+        self._follow()
+        self._ended = number
+
+
+async def nothing_to_see() -> None:
+    """Look for nothing: memory is all there is."""
+
+
+class LooksAgain:
+    """An `Authenticator` that says no by what is so, and not by what it remembers alone."""
+
+    def __init__(self, gate: Authenticator, *, look: Look, epoch: Epoch) -> None:
+        """`epoch` is turned where a `look` finds anything."""
+        self._gate = gate
+        self._look = look
+        self._epoch = epoch
 
     async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
         """Return who holds `credential`; see `Authenticator`."""
@@ -35,15 +64,7 @@ class LooksAgain:
         except Unauthenticated:
             if credential is None:
                 raise
-            await in_thread(self._turn, partial(self._look, self._begun))
+            await self._look()
             if self._epoch.now == before:
                 raise
         return await self._gate.authenticate(credential, endpoint)
-
-    def _look(self, begun: int) -> None:
-        """Follow, unless that was done by a look that began after the first `begun` of them."""
-        if self._ended > begun:
-            return
-        self._begun = number = self._begun + 1
-        self._follow()
-        self._ended = number

@@ -26,7 +26,7 @@ from gateway.oauth.foreign.gate import ExternalGate, ExternalIssuer
 from gateway.oauth.gate import TokenGate
 from gateway.oauth.intake import Intake
 from gateway.oauth.keys import KeyRing
-from gateway.oauth.looking_again import LooksAgain
+from gateway.oauth.looking_again import Look, LooksAgain, nothing_to_see
 from gateway.oauth.metadata import Metadata, Offers
 from gateway.oauth.possession import Possession, ProvenTokens
 from gateway.oauth.programs import Programs
@@ -131,6 +131,8 @@ class _Building:
         self.possession = Possession(rules, lasting.proofs, clock=now)
         self.proven = proven_tokens(config, self.possession)
         stores, auth, url = identity.store.identity, config.auth, config.public_url
+        # Where nobody shares this store, memory lacks nothing.
+        self.look = None if identity.store.board is None else Look(stores.follow)
         self.config, self.auth, self.identity, self.stores = config, auth, identity, stores
         self.resources, self.client_address, self.broker = resources, client_address, broker
         self.desk = own_client(config, lasting)
@@ -246,7 +248,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
     tidying = begun(_tidy(building, issuing.registration), "tidying the identity database")
     try:
         yield Authorization(
-            authenticator=_known(identity, gate),
+            authenticator=_known(building, gate),
             metadata=metadata,
             broker=building.broker,
             routes=(*routes, *pages, *desk.on(building.visits)),
@@ -260,12 +262,11 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
         await ended(tidying)
 
 
-def _known(identity: Identity, gate: TokenGate) -> Authenticator:
+def _known(building: _Building, gate: TokenGate) -> Authenticator:
     """Return what says no to nobody whom only another gateway knows yet."""
-    if identity.store.board is None:
+    if building.look is None:
         return gate
-    stores = identity.store.identity
-    return LooksAgain(gate, follow=stores.follow, epoch=stores.epoch)
+    return LooksAgain(gate, look=building.look, epoch=building.stores.epoch)
 
 
 def _issuing(
@@ -325,6 +326,7 @@ def _directory(building: _Building) -> ClientDirectory:
             most_clients=registration.most_clients,
             copies=copies_of(registration),
         ),
+        look=building.look or nothing_to_see,
     )
 
 

@@ -15,6 +15,7 @@ from gateway.errors import GatewayError
 from gateway.oauth.authorization import AuthorizationEndpoint
 from gateway.oauth.clients import with_builtin
 from gateway.oauth.documents import ClientDirectory, DocumentRules
+from gateway.oauth.looking_again import Look
 from gateway.oauth.possession import Possession
 from gateway.oauth.protocol import Lifetimes, ProtocolServer, Stores
 from gateway.oauth.registration import RegistrationEndpoint, RegistrationRules
@@ -95,6 +96,7 @@ class House:
             clock=self.clock,
             new_id=self.new_id,
             rules=documents or DocumentRules(private_redirects=frozenset({CURSOR})),
+            look=Look(self.stores.follow),
         )
         self.registration = RegistrationEndpoint(
             rules=registration or RegistrationRules(private_redirects=frozenset({CURSOR})),

@@ -2,13 +2,18 @@
 
 import asyncio
 import threading
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from gateway.domain.epoch import Epoch
 from gateway.domain.identity import BearerToken, Credential, Principal
 from gateway.errors import IdentityUnavailable, Unauthenticated
-from gateway.oauth.looking_again import LooksAgain
+from gateway.oauth.errors import ErrorCode, OAuthError
+from gateway.oauth.looking_again import Look, LooksAgain
+from gateway.storage.identity.store import IdentityStores
+from tests.oauth.house import SOURCE, House, query
 from tests.oauth.test_external_gate import ALICE
 
 ENDPOINT = "https://gateway.example/s/mail/mcp"
@@ -45,7 +50,7 @@ class Others:
 
 
 def looking(gate: Gate, others: Others) -> LooksAgain:
-    return LooksAgain(gate, follow=others.follow, epoch=others.epoch)
+    return LooksAgain(gate, look=Look(others.follow), epoch=others.epoch)
 
 
 async def test_who_was_registered_elsewhere_a_moment_ago_is_let_in() -> None:
@@ -99,7 +104,7 @@ async def test_nobody_is_let_in_while_what_others_changed_cannot_be_seen() -> No
 
     gate = Gate()
     with pytest.raises(IdentityUnavailable):
-        await LooksAgain(gate, follow=silent, epoch=Epoch()).authenticate(TOKEN, ENDPOINT)
+        await LooksAgain(gate, look=Look(silent), epoch=Epoch()).authenticate(TOKEN, ENDPOINT)
     assert len(gate.asked) == 1
 
 
@@ -113,7 +118,7 @@ async def test_of_many_who_are_refused_at_once_the_database_is_asked_twice() -> 
         begun.set()
         go_on.wait(60)
 
-    again = LooksAgain(gate, follow=slow, epoch=others.epoch)
+    again = LooksAgain(gate, look=Look(slow), epoch=others.epoch)
     first = asyncio.create_task(again.authenticate(TOKEN, ENDPOINT))
     await asyncio.to_thread(begun.wait, 60)
     rest = [asyncio.create_task(again.authenticate(TOKEN, ENDPOINT)) for _ in range(50)]
@@ -136,10 +141,38 @@ async def test_a_look_that_has_failed_is_nobodys_answer() -> None:
             raise IdentityUnavailable("who you are cannot be told now")
         others.follow()
 
-    again = LooksAgain(gate, follow=silent_at_first, epoch=others.epoch)
+    again = LooksAgain(gate, look=Look(silent_at_first), epoch=others.epoch)
     first, second = (asyncio.create_task(again.authenticate(TOKEN, ENDPOINT)) for _ in range(2))
     await asyncio.to_thread(begun.wait, 60)
     go_on.set()
     with pytest.raises(IdentityUnavailable):
         await first
     assert await second == ALICE
+
+
+async def test_a_client_that_was_registered_elsewhere_a_moment_ago_is_known(
+    house: House, tmp_path: Path
+) -> None:
+    with closing(IdentityStores.open(tmp_path, clock=house.clock)) as elsewhere:
+        client = house.add()
+        house.stores.clients.remove(client.id)
+        elsewhere.follow()
+        elsewhere.clients.add(client)
+    assert house.stores.clients.find(client.id) is None
+    begun = await house.authorization.begin(query(), SOURCE)
+    assert begun.client == client
+    assert await house.directory.resolve("dcr_other", SOURCE) is None
+
+
+async def test_whose_memory_cannot_be_brought_up_to_date_is_told_to_come_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent() -> None:
+        raise IdentityUnavailable("who you are cannot be told now")
+
+    monkeypatch.setattr(house.directory, "_look", Look(silent))
+    with pytest.raises(OAuthError) as refusal:
+        await house.authorization.begin(query(), SOURCE)
+    assert refusal.value.error is ErrorCode.TEMPORARILY_UNAVAILABLE
+    house.add()
+    assert (await house.authorization.begin(query(), SOURCE)).client.id == "dcr_app"
