@@ -143,8 +143,11 @@ def endpoint_of(server: str) -> str:
     return "/mcp" if server == ALL else f"/mcp/{server}"
 
 
-def fetch_token(url: str, server: str, client: Mapping[str, Any]) -> str:
-    """Ask the gateway at `url` for a token (RFC 6749 section 4.4, RFC 8707)."""
+def fetch_token(url: str, server: str, client: Mapping[str, Any], *, at: str = "") -> str:
+    """Ask the gateway at `url` for a token (RFC 6749 section 4.4, RFC 8707).
+
+    Of gateways behind one address it is the one `at` its own, where that is given.
+    """
     form = {
         "grant_type": "client_credentials",
         "client_id": client["client_id"],
@@ -152,7 +155,7 @@ def fetch_token(url: str, server: str, client: Mapping[str, Any]) -> str:
         "resource": url + endpoint_of(server),
     }
     data = urllib.parse.urlencode(form).encode()
-    with urllib.request.urlopen(f"{url}/oauth/token", data, timeout=60) as answer:
+    with urllib.request.urlopen(f"{at or url}/oauth/token", data, timeout=60) as answer:
         token: str = json.load(answer)["access_token"]
     return token
 

@@ -3,6 +3,7 @@
 psycopg is an extra: what needs it is brought in where it is used.
 """
 
+import asyncio
 import os
 import secrets
 import socket
@@ -27,7 +28,7 @@ Unlock = Callable[[IdentityStores], Sealer]
 
 @asynccontextmanager
 async def open_shared(config: Config, unlock: Unlock) -> AsyncIterator[Stores]:
-    """Open what is shared, and take the folder for this process.
+    """Open what is shared, take the folder for this process, and go by the database's clock.
 
     Raises:
         ConfigError: The database cannot be used, or another process has the folder.
@@ -36,8 +37,10 @@ async def open_shared(config: Config, unlock: Unlock) -> AsyncIterator[Stores]:
     with installed():
         from gateway.storage.postgres.base import Setting  # noqa: PLC0415 - an extra
         from gateway.storage.postgres.lane import Keeps  # noqa: PLC0415 - an extra
+        from gateway.storage.postgres.clock import ServerClock, ask  # noqa: PLC0415 - an extra
         from gateway.storage.postgres.sequencer import Pace  # noqa: PLC0415 - an extra
         from gateway.storage.postgres.stores import PostgresStores  # noqa: PLC0415 - an extra
+    clock = ServerClock()
     setting = Setting(
         conninfo=address_of(config),
         replica=REPLICA,
@@ -52,12 +55,15 @@ async def open_shared(config: Config, unlock: Unlock) -> AsyncIterator[Stores]:
             most=config.runs.most,
             by_person=config.runs.of == "person",
         ),
+        told=clock.told,
     )
-    stores = await PostgresStores.open(setting, unlock=unlock, clock=now)
-    try:
-        yield stores
-    finally:
-        await stores.close()
+    await asyncio.to_thread(ask, setting.conninfo, clock.told)
+    with now.by(clock):
+        stores = await PostgresStores.open(setting, unlock=unlock, clock=now)
+        try:
+            yield stores
+        finally:
+            await stores.close()
 
 
 def beside_others(config: Config, unlock: Unlock) -> Beside:

@@ -1,10 +1,15 @@
-"""Two real gateways that share one PostgreSQL: whatever is done at one of them holds at the other."""
+"""Two real gateways that share one PostgreSQL: whatever is done at one of them holds at the other.
+
+The machine of the other one has a clock that is ten minutes ahead.
+"""
 
 import json
 import os
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +22,9 @@ from tests.e2e.own import GENEROUS, until
 from tests.e2e.posting import Poster
 from tests.e2e.scripted import Raw, raw_in_a_thread
 from tests.e2e.site import SERVERS, Corridor
+from tests.moved_clock import MovedClock
 from tests.postgres import Postgres
-from tests.running import running_gateway
+from tests.running import fetch_token, running_gateway
 
 RULES = """\
 package douane
@@ -34,13 +40,19 @@ decision := {"verdict": "ask", "reasons": [{"code": "outside", "message": "it go
 } else := {"verdict": "allow", "reasons": []}
 """
 HELLO = {"text": "hello"}
+AHEAD_S = 600.0
+STEP_S = 60.0
+"""Far more than gateways differ, and far less than one's clock is off."""
 
 
 class Pair:
     """Two gateways. What clients know is the first one's address; the other is behind it as well."""
 
-    def __init__(self, one: Corridor, other: Corridor, raw: Raw, *, address: str) -> None:
+    def __init__(
+        self, one: Corridor, other: Corridor, raw: Raw, *, address: str, moved: MovedClock
+    ) -> None:
         self.one, self.other, self.raw, self.address = one, other, raw, address
+        self.moved = moved
 
     def posters(self, name: str) -> tuple[Poster, Poster]:
         """Return one client of the test's own, at either."""
@@ -53,7 +65,12 @@ class Pair:
 
 @contextmanager
 def member(
-    folder: Path, raw: Raw, policies: Path, shared: Mapping[str, str], **settings: Any
+    folder: Path,
+    raw: Raw,
+    policies: Path,
+    shared: Mapping[str, str],
+    environment: Mapping[str, str] | None = None,
+    **settings: Any,
 ) -> Iterator[Corridor]:
     given = {
         "storage": {"kind": "postgres", "url": f"file:{shared['url']}"},
@@ -63,7 +80,9 @@ def member(
         **settings,
     }
     servers = {"raw": {"url": raw.url, **SERVERS["raw"]}}
-    with running_gateway(folder, servers, policies=policies, **given) as running:
+    with running_gateway(
+        folder, servers, policies=policies, environment=environment, **given
+    ) as running:
         yield Corridor(running)
 
 
@@ -85,10 +104,15 @@ def pair(
     for place, text in ((shared["url"], address), (shared["kek"], new_key())):
         Path(place).touch(mode=0o600)
         Path(place).write_text(text)
+    moved = MovedClock(folder)
+    moved.set(AHEAD_S)
     with member(folder / "one", module_raw, policies, shared) as one:
         one.running.approve_all("raw")
-        with member(folder / "other", module_raw, policies, shared, public_url=one.url) as other:
-            yield Pair(one, other, module_raw, address=address)
+        with member(
+            *(folder / "other", module_raw, policies, shared, moved.environment),
+            public_url=one.url,
+        ) as other:
+            yield Pair(one, other, module_raw, address=address, moved=moved)
 
 
 @pytest.fixture(autouse=True)
@@ -135,6 +159,34 @@ def test_what_is_revoked_at_one_opens_nothing_at_the_other(pair: Pair) -> None:
     assert {poster.call("allowed", HELLO).status for poster in (at_one, at_other)} == {401}
 
 
+def test_a_clock_that_is_off_by_minutes_does_no_harm(pair: Pair) -> None:
+    """A token of either opens the other, and the record has one time, also where the clock is set."""
+    at_one, at_other = pair.posters("timely")
+    client = pair.one.running.client("raw", name="timely")
+    for ahead_s in (AHEAD_S, -AHEAD_S):
+        pair.moved.set(ahead_s)
+        at_one.token = fetch_token(pair.one.url, "raw", client, at=pair.other.url)
+        at_other.token = fetch_token(pair.one.url, "raw", client)
+        for poster in (at_one, at_other):
+            assert poster.call("allowed", HELLO).refusal is None
+    found = until(lambda: records_of(pair, client["client_id"], 8))
+    # Newest first; whoever wrote it, a record of an earlier call has no later time.
+    intents = [instant(row["time"]) for row in found if row["kind"] == "intent"]
+    assert [earlier for later, earlier in pairwise(intents) if earlier > later + STEP_S] == []
+
+
+def test_a_session_is_greeted_anywhere_and_is_at_home_where_it_goes_on(pair: Pair) -> None:
+    at_one, at_other = pair.posters("greeted")
+    in_session = ("Mcp-Session-Id", at_one.session())
+    wanted = {"name": "allowed", "arguments": HELLO}
+    assert at_other.legacy("tools/call", wanted, in_session).refusal is None
+    client = pair.one.running.client("raw", name="greeted")["client_id"]
+    found = until(lambda: records_of(pair, client, 2))
+    with psycopg.connect(pair.address) as aside:
+        asked = "SELECT roamed FROM runs WHERE id = %s"
+        assert aside.execute(asked, (found[0]["run"],)).fetchall() == [(False,)]
+
+
 def test_there_is_one_record_of_both(pair: Pair) -> None:
     at_one, at_other = pair.posters("recorded")
     for poster in (at_one, at_other):
@@ -155,6 +207,10 @@ def test_each_gateway_holds_no_more_connections_than_is_said(pair: Pair) -> None
     with psycopg.connect(pair.address) as aside:
         held: dict[str, int] = dict(aside.execute(asked).fetchall())
     assert 0 < sum(held.values()) <= 2 * EACH, held
+
+
+def instant(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
 
 
 def records_of(pair: Pair, client: str, number: int) -> list[dict[str, Any]] | None:

@@ -24,6 +24,7 @@ from gateway.storage.moving.mark import require_serving
 from gateway.storage.postgres.allowance import PostgresAllowance
 from gateway.storage.postgres.board import PostgresBoard
 from gateway.storage.postgres.board_tables import BOARD
+from gateway.storage.postgres.clock import Told, untold
 from gateway.storage.postgres.connection import Session, connect
 from gateway.storage.postgres.identity import open_identity
 from gateway.storage.postgres.identity_tables import IDENTITY
@@ -69,6 +70,8 @@ class Setting:
     held: tuple[str, ...] = field(repr=False)
     """The operator's secrets, which no record may hold."""
     runs: RunLimits
+    told: Told = untold
+    """Is told again and again what time it is at the server."""
 
 
 @value
@@ -154,7 +157,7 @@ class Base:
         log_id = await asyncio.to_thread(_log_id, log)
         session = Session(setting.conninfo, application="douane runs", patience_s=_PATIENCE_S)
         opened.callback(session.close)
-        state = SharedState.open(setting.conninfo, deadline_s=setting.deadline_s)
+        state = SharedState.open(setting.conninfo, deadline_s=setting.deadline_s, told=setting.told)
         opened.push_async_callback(state.close)
         board = PostgresBoard(setting.conninfo, replica=setting.replica)
         opened.callback(board.close)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
+from gateway.storage.postgres.clock import Told, untold
 from gateway.storage.postgres.connection import Connection
 from gateway.storage.postgres.jobs import COMMIT, LOOK
 from gateway.storage.postgres.spelling import SpelledStatements, stored
@@ -34,7 +35,9 @@ class News:
     whatever order changes were committed. Our own are not: memory has had them from whoever made them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, told: Told = untold) -> None:
+        """`told` is told what the server's clock says, at each look."""
+        self._told = told
         self._seen = ""
         self._server = ""
         self._seen_at = 0.0
@@ -48,6 +51,7 @@ class News:
         """Know what is committed by now: whoever is filled after it lacks nothing before it."""
         began = time.monotonic()
         ((self._seen, self._server, self._seen_at),) = connection.execute(_NOW + _SERVER).fetchall()
+        self._told(self._seen_at, began, time.monotonic())
         self.looked_at = began
 
     def made(self, transaction: str) -> None:
@@ -58,6 +62,7 @@ class News:
         """Return what memories are to be shown of what others have committed: nothing, mostly."""
         began = time.monotonic()
         ((seen, server, seen_at, is_any),) = connection.execute(_ANY, self._given).fetchall()
+        self._told(seen_at, began, time.monotonic())
         shown: Shown = ()
         # Numbers of transactions are one server's; after its crash it gives some of them again.
         if server != self._server or seen_at - self._seen_at > _KNOWN_S:

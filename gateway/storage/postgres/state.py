@@ -15,6 +15,7 @@ import psycopg
 from gateway.domain.trouble import Trouble
 from gateway.errors import AuditUnavailable, ConfigError, GatewayError
 from gateway.storage.committer import NOT_RECORDED, NotAccepted
+from gateway.storage.postgres.clock import Told, untold
 from gateway.storage.postgres.connection import Connection, Session, connect
 from gateway.storage.postgres.jobs import (
     LOOK,
@@ -56,7 +57,9 @@ class SharedState:
     and the others begin anew. What was awaited is durable; nothing is told before its commit.
     """
 
-    def __init__(self, conninfo: str, *, deadline_s: float, every_s: float = _EVERY_S) -> None:
+    def __init__(
+        self, conninfo: str, *, deadline_s: float, every_s: float = _EVERY_S, told: Told = untold
+    ) -> None:
         """Connect at first use; see `open`."""
         self._conninfo = conninfo
         self._deadline_s = deadline_s
@@ -66,7 +69,7 @@ class SharedState:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="douane-state")
         self._waiting = 0
         self._closing = False
-        self._news = News()
+        self._news = News(told)
         self._followed: list[Remembering] = []
         self._look: _Asked | None = None
         self._following: asyncio.Task[None] | None = None
@@ -76,14 +79,21 @@ class SharedState:
         """Why the last thing that was asked of the database failed; empty if it did not."""
 
     @classmethod
-    def open(cls, conninfo: str, *, deadline_s: float = 2.0, every_s: float = _EVERY_S) -> Self:
-        """Return the state in a database that has its tables.
+    def open(
+        cls,
+        conninfo: str,
+        *,
+        deadline_s: float = 2.0,
+        every_s: float = _EVERY_S,
+        told: Told = untold,
+    ) -> Self:
+        """Return the state in a database that has its tables; `told` is told the time at each look.
 
         Raises:
             ConfigError: It cannot be used.
 
         """
-        opened = cls(conninfo, deadline_s=deadline_s, every_s=every_s)
+        opened = cls(conninfo, deadline_s=deadline_s, every_s=every_s, told=told)
         try:
             opened._session.use(opened._news.begin)
         except psycopg.Error as error:
