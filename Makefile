@@ -51,6 +51,11 @@ run-all: setup ## The same with six servers, for the endpoint in front of all of
 	@PYTHON=$(PYTHON) .ci/system git
 	@exec $(BIN)/python -m tests.demo.run --all
 
+.PHONY: run-replicas
+run-replicas: setup ## The same with three gateways over one PostgreSQL, behind nginx; any of them may be lost.
+	@PYTHON=$(PYTHON) .ci/system nginx-light postgresql
+	@exec $(BIN)/python -m tests.demo.run --replicas 3
+
 .PHONY: demo
 demo: setup ## Play the whole story by itself; exits 0 only if every step did what it says.
 	@exec $(BIN)/python -m tests.demo.story

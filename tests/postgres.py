@@ -130,11 +130,14 @@ def give_to_owner(folder: Path) -> None:
     """Let the server's programs write into a folder."""
     owner = _owner()
     os.chown(folder, owner.pw_uid, owner.pw_gid)
+def is_installed() -> bool:
+    """Whether there is a PostgreSQL to run."""
+    return bool(_programs())
 
 
 def require() -> None:
     """Skip, or fail, where PostgreSQL is not installed."""
-    if not _programs():
+    if not is_installed():
         required = os.environ.get("DOUANE_TEST_STORAGE") == "postgres"
         (pytest.fail if required else pytest.skip)(ABSENT)
 

@@ -1,6 +1,5 @@
 """What is called: the echo server directly, and each of the proxies in front of it."""
 
-import os
 import shutil
 import string
 import sys
@@ -14,15 +13,13 @@ from benchmarks.latency import fastmcp_proxy
 from benchmarks.latency.upstream import TOOL
 from benchmarks.report import ROOT
 from tests.running import ALL, Running, running_gateway
+from tests.servers import process
 from tests.servers.process import free_port, running
 
 SERVER = "echo"
 STATELESS, SESSIONS = "2026-07-28", "2025-11-25"
 """The eras: each call by itself, or in a session that began with a handshake."""
 NO_LIMITS = {"calls_per_minute": 1_000_000_000}
-NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
-"""Where it is, if it is: in Debian, where only root's PATH leads to."""
-
 _NGINX_CONFIG = Path(__file__).with_name("nginx.conf")
 
 _READS_ARGUMENTS = """\
@@ -226,11 +223,9 @@ def server_at(url: str, rule: Mapping[str, Any] | None = None) -> dict[str, Any]
 def _nginx(folder: Path, upstream: int) -> Iterator[Target]:
     folder.mkdir()
     port = free_port()
-    config = folder / "nginx.conf"
     template = string.Template(_NGINX_CONFIG.read_text())
-    config.write_text(template.substitute(folder=folder, port=port, upstream=upstream))
-    command = [NGINX or "nginx", "-c", str(config), "-p", str(folder), "-e", "stderr"]
-    with running(command, {}, port, folder / "nginx.log") as server:
+    config = template.substitute(folder=folder, port=port, upstream=upstream)
+    with process.nginx(folder, config, port=port) as server:
         yield Target(name="nginx", url=server.url, pid=server.pid)
 
 

@@ -18,8 +18,9 @@ from benchmarks.latency.figures import correctness, row
 from benchmarks.latency.load import call
 from benchmarks.latency.machine import busy_cpu_s, fsync_us, tree_cpu_s
 from benchmarks.latency.report import Plan, figures_of, measure, report, unrecorded
-from benchmarks.latency.targets import ANSWERS, NGINX, VARIANTS, Target
+from benchmarks.latency.targets import ANSWERS, VARIANTS, Target
 from benchmarks.latency.upstream import Shape, answer, shape_of
+from tests.servers.process import NGINX
 
 PLAN = Plan(rounds=1, seconds=1, connections=(1,))
 FASTMCP = (*(f"fastmcp-{form}" for form in FORMS), "fastmcp-shared-sessions")

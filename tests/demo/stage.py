@@ -1,8 +1,8 @@
 """The stage of `make run` and `make demo`: two example servers, and Douane in front of them."""
 
 import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +45,28 @@ class Stage:
     notes: RunningServer
 
 
+@dataclass(frozen=True, kw_only=True)
+class Together(Running):
+    """Gateways behind one address, that of nginx; commands are asked of the first of them."""
+
+    gateways: tuple[Running, ...]
+
+    @property
+    def log(self) -> str:
+        """What all of them have logged."""
+        return "".join(one.log for one in self.gateways)
+
+    @property
+    def shown(self) -> str:
+        """What the first of them has told whoever started it."""
+        return self.gateways[0].shown
+
+    @property
+    def carried(self) -> Sequence[str]:
+        """Which gateway carried each request, by its address: two of them where one took none."""
+        return (self.folder / "carried.log").read_text().splitlines()
+
+
 THEIRS = {"integrity": "untrusted", "confidentiality": "internal"}
 SECRETIVE = {"integrity": "trusted", "confidentiality": "private"}
 TICKET = (
@@ -64,8 +86,11 @@ def stage(
     with_tickets: bool = False,
     with_files: bool = False,
     with_desk: bool = False,
+    gateway: Callable[..., AbstractContextManager[Running]] = running_gateway,
 ) -> Iterator[Stage]:
     """Start the two servers and the gateway; ports are free ones where none are given.
+
+    `gateway` runs what stands in front of the servers, as `running_gateway` does.
 
     With tickets, two more notes servers: one that anybody outside writes to, one with what only
     some may read. With files, one for a folder's files, one for its history, and the first of
@@ -98,8 +123,8 @@ def stage(
             for name, labels in DESK.items():
                 one = stack.enter_context(process.desk(folder, name))
                 servers[name] = {"url": one.url, **labels}
-        gateway = stack.enter_context(
-            running_gateway(
+        running = stack.enter_context(
+            gateway(
                 folder,
                 servers,
                 policies=policies,
@@ -108,7 +133,7 @@ def stage(
                 code={"enabled": with_files or with_desk},
             )
         )
-        yield Stage(gateway=gateway, notes=notes)
+        yield Stage(gateway=running, notes=notes)
 
 
 def _repository(folder: Path) -> Path:

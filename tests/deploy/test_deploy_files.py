@@ -226,7 +226,8 @@ def test_the_proxy_passes_the_host_on_and_sends_no_call_twice() -> None:
         "proxy_set_header Host $host;",
         "proxy_set_header X-Forwarded-For $remote_addr;",
         "proxy_buffering off;",
-        "proxy_next_upstream off;",
+        "proxy_next_upstream error;",
     ):
         assert directive in text
+    assert "non_idempotent;" not in text
     assert text.count("{") == text.count("}")

@@ -104,7 +104,7 @@ def test_they_do_what_the_page_says(site: Site) -> None:
 def test_the_program_that_starts_them_starts_these_six() -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert "python -m tests.demo.run --all" in makefile
-    assert Path(ROOT / "tests/demo/run.py").read_text().count("with_files=everything") == 1
+    assert Path(ROOT / "tests/demo/run.py").read_text().count("with_files=given.all") == 1
 
 
 def test_of_two_calls_for_the_desk_one_is_refused_and_one_waits_for_a_person(site: Site) -> None:

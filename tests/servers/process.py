@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -25,6 +26,8 @@ FILESYSTEM = MODULES / "@modelcontextprotocol/server-filesystem/dist/index.js"
 GIT = Path(sys.executable).parent / "mcp-server-git"
 CERBOS = MODULES / "@cerbos/cerbos-linux-x64/cerbos-linux-x64"
 SUPERGATEWAY = MODULES / "supergateway/dist/index.js"
+NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+"""Where it is, if it is: in Debian, where only root's PATH leads to."""
 
 
 class StartFailed(Exception):
@@ -120,6 +123,23 @@ def envoy(folder: Path, configuration: Path, *, port: int) -> Iterator[RunningSe
     command = [str(envoy_path()), "--config-path", str(configuration)]
     command += ["--concurrency", "1", "--base-id", str(port), "--log-level", "warning"]
     with running(command, {}, port, folder / f"envoy-{port}.log") as server:
+        yield server
+
+
+@contextmanager
+def nginx(folder: Path, configuration: str, *, port: int) -> Iterator[RunningServer]:
+    """Run nginx with a configuration that has it listen at `port`; all that it writes is in `folder`."""
+    (folder / "nginx.conf").write_text(configuration)
+    command = [
+        NGINX or "nginx",
+        "-c",
+        str(folder / "nginx.conf"),
+        "-p",
+        str(folder),
+        "-e",
+        "stderr",
+    ]
+    with running(command, {}, port, folder / "nginx.log") as server:
         yield server
 
 
