@@ -130,6 +130,8 @@ def give_to_owner(folder: Path) -> None:
     """Let the server's programs write into a folder."""
     owner = _owner()
     os.chown(folder, owner.pw_uid, owner.pw_gid)
+
+
 def is_installed() -> bool:
     """Whether there is a PostgreSQL to run."""
     return bool(_programs())

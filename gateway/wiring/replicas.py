@@ -36,8 +36,8 @@ async def open_shared(config: Config, unlock: Unlock) -> AsyncIterator[Stores]:
     """
     with installed():
         from gateway.storage.postgres.base import Setting  # noqa: PLC0415 - an extra
-        from gateway.storage.postgres.lane import Keeps  # noqa: PLC0415 - an extra
         from gateway.storage.postgres.clock import ServerClock, ask  # noqa: PLC0415 - an extra
+        from gateway.storage.postgres.lane import Keeps  # noqa: PLC0415 - an extra
         from gateway.storage.postgres.sequencer import Pace  # noqa: PLC0415 - an extra
         from gateway.storage.postgres.stores import PostgresStores  # noqa: PLC0415 - an extra
     clock = ServerClock()
