@@ -14,7 +14,7 @@ BEGIN
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON clients, users, links, sessions, transactions, consents, grants,'
         ' codes, refresh_tokens, devices, revoked_tokens, assertions, data_keys, signing_keys, connections, registrations,'
         ' keys, disclosures, standing_answers TO %I', role_name);
-    EXECUTE format('GRANT SELECT ON identity_version, schema_migrations TO %I', role_name);
+    EXECUTE format('GRANT SELECT ON identity_version, schema_migrations, moving TO %I', role_name);
 END $$;
 
 -- All that a gateway does, but to remove records.
