@@ -85,8 +85,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Keep what was collected out of every search for garbage: it is as much as a test makes in hours."""
-    gc.collect()
+    """Keep what was collected out of every search for garbage: it is as much as a test makes in hours.
+
+    Also what of it is garbage: a first search takes each worker a second, and finds little.
+    """
     gc.freeze()
     gc.enable()
 

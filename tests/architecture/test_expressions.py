@@ -57,13 +57,18 @@ def modules() -> Iterator[ModuleType]:
 
 
 @cache
+def parsed(module: ModuleType) -> ast.Module:
+    return ast.parse(Path(str(module.__file__)).read_text())
+
+
+@cache
 def expressions() -> dict[tuple[Any, int], tuple[set[str], list[str]]]:
     """Return how each expression of the tree is used, and where it stands."""
     found: dict[Any, Any] = defaultdict(lambda: (set(), []))
     for module in modules():
         if module.__name__ in OPERATORS:
             continue
-        tree = ast.parse(Path(str(module.__file__)).read_text())
+        tree = parsed(module)
         used = defaultdict(set)
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -88,7 +93,7 @@ def written() -> Iterator[tuple[str, Any, str]]:
     for module in modules():
         if module.__name__ in OPERATORS:
             continue
-        for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text())):
+        for node in ast.walk(parsed(module)):
             if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re."):
                 way = ast.unparse(node.func).removeprefix("re.")
                 if way in {*METHODS, "compile"}:

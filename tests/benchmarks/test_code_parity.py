@@ -8,7 +8,7 @@ from benchmarks.flow.report import OWN
 from benchmarks.flow.traces import Step, Suite, Trace, read_suite, trace_files
 from gateway.domain.programs import Language
 
-FEW, FEW_IN_TYPESCRIPT = 12, 5
+FEW, FEW_IN_TYPESCRIPT = 6, 3
 STEP = Step(
     server="bank",
     tool="send-money",

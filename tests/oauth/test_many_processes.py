@@ -7,7 +7,7 @@ import pytest
 from tests.oauth.crowd import live
 
 
-@pytest.mark.parametrize(("size", "days"), [(5, 3), (43, 1)])
+@pytest.mark.parametrize(("size", "days"), [pytest.param(5, 3, marks=pytest.mark.full), (43, 1)])
 async def test_nobody_is_signed_out_by_their_own_client_and_a_thief_is(
     tmp_path: Path, size: int, days: int
 ) -> None:

@@ -28,13 +28,16 @@ PEOPLE: Mapping[str, Sequence[str]] = {
     "rita": ("users", "admins"),
 }
 """An approver, an auditor, an administrator."""
-LOOKS: Sequence[tuple[Any, tuple[int, int]]] = (
+Looks = Sequence[tuple[Any, tuple[int, int]]]
+LOOKS: Looks = (
     ("light", (1360, 900)),
     ("light", (390, 844)),
     ("dark", (1360, 900)),
     ("dark", (320, 640)),
 )
 """Colours differ by scheme, layouts by width: not every pair of them says something new."""
+CORNERS = (LOOKS[0], LOOKS[-1])
+"""Both schemes, the widest and the narrowest."""
 
 _MOST_STOPS = 80
 POLICY = """\
@@ -83,9 +86,9 @@ class Sitting:
     async def sign_in(self) -> None:
         await self.person.sign_in(f"{self.url}/sign-in?to=/desk")
 
-    async def visit(self, path: str) -> tuple[str, list[str]]:
-        """Return what a page says, and all that is wrong with it in any size and scheme."""
-        return await self.person.run(lambda context: self._visit(context, path))
+    async def visit(self, path: str, looks: Looks = CORNERS) -> tuple[str, list[str]]:
+        """Return what a page says, and all that is wrong with it however it looks."""
+        return await self.person.run(lambda context: self._visit(context, path, looks))
 
     async def do(self, path: str, press: str, values: Mapping[str, str] | None = None) -> str:
         """Fill a page's fields in, press the button of that id, and return what is said then."""
@@ -243,19 +246,21 @@ class Sitting:
         if urlsplit(request.url).netloc != urlsplit(self.url).netloc:
             self.troubles.append(f"asked for {request.url}")
 
-    async def _visit(self, context: BrowserContext, path: str) -> tuple[str, list[str]]:
+    async def _visit(
+        self, context: BrowserContext, path: str, looks: Looks
+    ) -> tuple[str, list[str]]:
         page = await self._page(context)
         try:
             await page.goto(self.url + path)
-            return await page.inner_text("main"), await _looked_at(page)
+            return await page.inner_text("main"), await _looked_at(page, looks)
         finally:
             await page.close()
 
 
-async def _looked_at(page: Page) -> list[str]:
-    """Return all that is wrong with the page in any size and scheme."""
+async def _looked_at(page: Page, looks: Looks = CORNERS) -> list[str]:
+    """Return all that is wrong with the page in these sizes and schemes."""
     found: list[str] = []
-    for scheme, (width, height) in LOOKS:
+    for scheme, (width, height) in looks:
         await page.emulate_media(color_scheme=scheme)
         await page.set_viewport_size({"width": width, "height": height})
         found += [f"{scheme} {width}: {what}" for what in await _wrong(page)]

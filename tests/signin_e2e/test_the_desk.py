@@ -19,7 +19,15 @@ from tests.e2e.site import Corridor
 from tests.e2e.test_changes_while_it_runs import lists, poisoned
 from tests.servers.process import ROOT
 from tests.signin_e2e.browser import Chromium
-from tests.signin_e2e.desk_sitting import POLICY, Sitting, desk_gateway, sitting
+from tests.signin_e2e.desk_sitting import (
+    CORNERS,
+    LOOKS,
+    POLICY,
+    Looks,
+    Sitting,
+    desk_gateway,
+    sitting,
+)
 
 NASTY = "<img src=x onerror=alert(1)>\u202e\u200b'\"&"
 
@@ -228,9 +236,12 @@ PAGES = (
 )
 
 
+@pytest.mark.parametrize("looks", [CORNERS, pytest.param(LOOKS, marks=pytest.mark.full)])
 @pytest.mark.parametrize("path", PAGES)
-async def test_nothing_is_wrong_with_a_page_in_any_size_or_scheme(rita: Sitting, path: str) -> None:
-    _, wrong = await rita.visit(path)
+async def test_nothing_is_wrong_with_a_page_in_any_size_or_scheme(
+    rita: Sitting, path: str, looks: Looks
+) -> None:
+    _, wrong = await rita.visit(path, looks)
     assert (wrong, rita.troubles) == ([], [])
 
 
