@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 import aiohttp
 import orjson
@@ -17,6 +18,8 @@ from gateway.policy.settings import DecisionPoint
 from gateway.wire import jsontext
 
 _CONNECTIONS: Final = 16
+_OF_ONE: Final = _CONNECTIONS // 2
+"""Of one who asks: whoever has it think for long leaves the others some."""
 _MOST_BYTES: Final = 64 * 1024
 """Of an answer."""
 _DEPTH: Final = 32
@@ -35,6 +38,8 @@ class AuthzenPoint:
         """Open nothing yet; `close` it in the end. `clock` counts seconds and never goes back."""
         self._point = point
         self._circuit = Circuit(clock)
+        self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        """By who asks, for as long as they do."""
         self._endpoint = ""
         self._session: aiohttp.ClientSession | None = None
 
@@ -48,9 +53,10 @@ class AuthzenPoint:
         """
         body = orjson.dumps(evaluation(asked, self._point))
         principal = asked["principal"]
-        attempt = self._circuit.admit(f"{principal['iss']}|{principal['sub']}")
+        who = f"{principal['iss']}|{principal['sub']}"
+        attempt = self._circuit.admit(who)
         try:
-            opinion = await self._answered(body)
+            opinion = await self._answered(who, body)
         except PolicyUnavailable as error:
             # Nobody there is nobody for everybody; anything else may be of this question's making.
             is_away = isinstance(error.__cause__, aiohttp.ClientConnectorError)
@@ -62,9 +68,11 @@ class AuthzenPoint:
         attempt.succeeded()
         return opinion
 
-    async def _answered(self, body: bytes) -> Opinion:
+    async def _answered(self, who: str, body: bytes) -> Opinion:
+        place = self._places.get(who) or asyncio.Semaphore(_OF_ONE)
+        self._places[who] = place
         try:
-            async with asyncio.timeout(self._point.deadline):
+            async with asyncio.timeout(self._point.deadline), place:
                 if not self._endpoint:
                     self._endpoint = await self._found()
                 return read_opinion(await self._fetched("POST", self._endpoint, body))

@@ -117,6 +117,32 @@ async def test_whoever_makes_it_fail_is_kept_off_alone(there: There, point: Auth
     assert (await point.opinion(of("mallory"))).allowed
 
 
+async def test_whoever_has_it_think_for_long_takes_no_connection_from_others(
+    there: There, point: AuthzenPoint
+) -> None:
+    came, free = asyncio.Semaphore(0), asyncio.Event()
+    yes = answers('{"decision": true}')
+
+    async def thinks(request: Any) -> Any:
+        if b"mallory" in await request.read():
+            came.release()
+            async with asyncio.timeout(60):
+                await free.wait()
+        return await yes(request)
+
+    there.says = yes
+    await point.opinion(of("alice"))
+    there.says = thinks
+    many = [asyncio.ensure_future(point.opinion(of("mallory"))) for _ in range(64)]
+    async with asyncio.timeout(60):
+        for _ in range(8):
+            await came.acquire()
+    assert (await point.opinion(of("alice"))).allowed
+    free.set()
+    assert all(one.allowed for one in await asyncio.gather(*many))
+    assert not point._places
+
+
 async def test_where_nobody_is_there_nobody_waits(clock: Hands) -> None:
     gone = AuthzenPoint(DecisionPoint(url=f"http://127.0.0.1:{free_port()}", deadline=20.0), clock)
     try:
