@@ -180,7 +180,8 @@ def _key_of(header: Any, keys: KeyRing, types: frozenset[str]) -> Any:
         _refuse("the header has missing or foreign members")
     if header["alg"] != ALGORITHM:
         _refuse("another algorithm")
-    if header["typ"] not in types:
+    # What is no text cannot be looked for there: that would be a bug, and told as one.
+    if not isinstance(header["typ"], str) or header["typ"] not in types:
         _refuse("a token of another type")
     key = keys.find(header["kid"]) if isinstance(header["kid"], str) else None
     if key is None:

@@ -18,7 +18,7 @@ from gateway.domain.nodes import weight
 from gateway.domain.room import SHARE, Rooms, Share
 from gateway.domain.throttle import Throttle
 from gateway.domain.tools import OWN, Profile, UpstreamId
-from gateway.errors import GatewayError, ProtocolError, RateLimited, Unauthenticated
+from gateway.errors import Fault, GatewayError, ProtocolError, RateLimited, Unauthenticated
 from gateway.turns import in_turn
 from gateway.web.carrier import Carrier
 from gateway.web.guard import Refused, plain, throttled
@@ -40,6 +40,8 @@ _BUSY = Refused(
 )
 _FAILURES = frozenset({Unauthenticated.code, ProtocolError.code})
 """Refusals of requests that nobody answers for."""
+_OF_NOBODY = _FAILURES | {Fault.code}
+"""The same before anybody is known: who has found a bug there must not fill the log with it."""
 _LAST = {"type": "http.response.body", "body": b""}
 """What ends a streamed response."""
 _NO_STORE = (b"cache-control", b"no-store")
@@ -145,7 +147,7 @@ class McpEndpoint:
         except GatewayError as error:
             unread = self._unread(scope, headers, address, credential=credential)
             refused = await carrier.refuse(unread, error)
-        self._note(address, refused)
+        self._note(address, refused, _OF_NOBODY)
         body = refused.body if isinstance(refused.body, bytes) else b""
         await _whole(send, refused, body)
         return None
@@ -203,9 +205,9 @@ class McpEndpoint:
         except TimeoutError:
             return Refused(status=408, code="slow_body", text="the body took too long")
 
-    def _note(self, address: str, reply: Reply) -> None:
+    def _note(self, address: str, reply: Reply, failures: frozenset[str] = _FAILURES) -> None:
         """Count what nobody answers for against the address that it came from."""
-        if reply.code in _FAILURES:
+        if reply.code in failures:
             now = asyncio.get_running_loop().time()
             self._failures.note(address, now)
 

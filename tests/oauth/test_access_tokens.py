@@ -171,6 +171,13 @@ def test_another_typ_is_refused(header):
         check(forged(header=header))
 
 
+@pytest.mark.parametrize("member", sorted(HEADER))
+@pytest.mark.parametrize("content", [None, True, 7, 1.5, "", [], ["at+jwt"], {}, {"a": []}])
+def test_a_header_that_says_anything_else_than_texts_is_refused(member, content):
+    with pytest.raises(Unauthenticated):
+        check(forged(header={**HEADER, member: content}))
+
+
 @pytest.mark.parametrize(
     ("claim", "content"),
     [

@@ -88,3 +88,15 @@ async def test_a_token_that_ends_while_the_body_comes_is_refused(site):
     answer = await Slow(chunks=[CALL]).ask(site.app, "POST", PATH, (HOST, ALICE, JSON))
     assert (answer.status, answer.received) == (401, 1)
     assert site.house.server.saw == []
+
+
+async def test_whoever_has_found_a_bug_before_anybody_is_known_is_throttled(site, monkeypatch):
+    async def bug(*_: Any) -> Principal:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(site.house.gate, "authenticate", bug)
+    site.endpoint._failures = Throttle(allowed=2, window_s=60)
+    for _ in range(2):
+        assert b"the gateway failed" in (await unread(site, "POST", PATH, (HOST, MALLORY))).body
+    assert (await unread(site, "POST", PATH, (HOST, MALLORY))).status == 429
+    assert len(site.records) == 2
