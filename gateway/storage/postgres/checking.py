@@ -29,13 +29,13 @@ _MAY: Final = """
 SELECT has_schema_privilege('public', 'CREATE'),
     (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass('schema_migrations'))
 """
+"""The second is null where the tables are not there."""
 _ADMITTED: Final = """
 SELECT has_table_privilege('users', 'INSERT') AND has_table_privilege('baselines', 'INSERT')
-    AND has_schema_privilege('words', 'USAGE')
+    AND has_table_privilege('moving', 'SELECT') AND has_schema_privilege('words', 'USAGE')
     AND (SELECT bool_and(has_function_privilege(oid, 'EXECUTE')) FROM pg_proc
         WHERE proname IN ('put_1', 'lead_1', 'hear_1', 'lag_1') AND pronamespace = 'public'::regnamespace)
 """
-"""The second is null where the tables are not there."""
 
 
 @value

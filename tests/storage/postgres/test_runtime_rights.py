@@ -8,7 +8,7 @@ import pytest
 from psycopg.errors import InsufficientPrivilege
 
 from gateway.errors import ConfigError
-from gateway.storage.postgres.base import made
+from gateway.storage.postgres.base import joinable, made
 from gateway.storage.postgres.connection import Connection, connect
 from gateway.storage.postgres.identity import open_identity
 from gateway.storage.postgres.log_views import PostgresLog
@@ -68,6 +68,10 @@ def test_what_ends_with_a_right_ends_whoever_takes_it(gate: str, owner: Connecti
         identity.clients.remove("c_1")
     ((version, people),) = owner.execute("SELECT version, people FROM identity_version").fetchall()
     assert (version, people) == (2, 2)
+
+
+def test_a_gateway_that_was_admitted_may_join(gate: str) -> None:
+    joinable(gate)
 
 
 async def test_records_are_removed_by_whoever_keeps_the_archive(
