@@ -37,7 +37,7 @@ from gateway.storage.postgres.mark import mark_of, place_of
 from gateway.storage.postgres.migrations import migrate, newer_than
 from gateway.storage.postgres.moving_tables import MOVING
 from gateway.storage.postgres.reading_tables import READING
-from gateway.storage.postgres.rights_tables import RIGHTS
+from gateway.storage.postgres.rights_tables import EVERYBODY, RIGHTS, strangers
 from gateway.storage.postgres.sequencer import Pace, Sequencer
 from gateway.storage.postgres.state import SharedState
 from gateway.storage.postgres.state_tables import STATE
@@ -89,13 +89,16 @@ def made(conninfo: str, *, admit: str = "", keeps: bool = False) -> None:
     The role `admit` may be a gateway's user from then on, and remove records if it `keeps` the archive.
 
     Raises:
-        ConfigError: The database cannot be used, a newer version has written it, or the role is none.
+        ConfigError: The database cannot be used, a newer version has written it, the role is none, or it
+            could have functions of its own run as the owner.
 
     """
     try:
         with closing(connect(conninfo, application="douane migrations")) as connection:
             if newer := newer_than(connection, *TABLES):
                 raise ConfigError(_NEWER, problems=newer)
+            if admit and (others := strangers(connection, EVERYBODY, admit)):
+                raise ConfigError(f"{admit} is not admitted", problems=others)
             migrate(connection, *TABLES)
             if admit:
                 connection.execute("CALL admit_runtime_1(%s)", (admit,))

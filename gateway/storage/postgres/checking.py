@@ -13,6 +13,7 @@ from gateway.storage.postgres.base import TABLES
 from gateway.storage.postgres.connection import Connection, connect
 from gateway.storage.postgres.mark import mark_of, place_of
 from gateway.storage.postgres.migrations import newer_than
+from gateway.storage.postgres.rights_tables import EVERYBODY, strangers
 
 OLDEST: Final = 14_00_00
 """As `server_version_num` spells it."""
@@ -114,6 +115,9 @@ def _of_durability(told: Mapping[str, str]) -> Iterator[Finding]:
 
 def _of_rights(connection: Connection, user: str) -> Iterator[Finding]:
     makes, owns = connection.execute(_MAY).fetchall()[0]
+    others = (EVERYBODY, user) if owns is False else (EVERYBODY,)
+    for text in strangers(connection, *others):
+        yield Finding(text=text, wrong=True)
     if owns is None:
         yield Finding(
             text="the tables are not there yet: the first gateway makes them"

@@ -9,6 +9,7 @@ from psycopg.errors import InsufficientPrivilege
 
 from gateway.errors import ConfigError
 from gateway.storage.postgres.base import joinable, made
+from gateway.storage.postgres.checking import findings
 from gateway.storage.postgres.connection import Connection, connect
 from gateway.storage.postgres.identity import open_identity
 from gateway.storage.postgres.log_views import PostgresLog
@@ -92,3 +93,47 @@ async def test_records_are_removed_by_whoever_keeps_the_archive(
 def test_no_role_that_is_not_there_is_admitted(owner: Connection) -> None:
     with pytest.raises(ConfigError, match="does not exist"):
         made(address_of(owner), admit="nobody")
+
+
+@pytest.mark.parametrize("schema", ["public", "words"])
+def test_nobody_is_admitted_who_could_have_functions_run_as_the_owner(
+    owner: Connection, schema: str
+) -> None:
+    with role(owner) as name:
+        owner.execute(f'GRANT CREATE ON SCHEMA {schema} TO "{name}"'.encode())
+        with pytest.raises(ConfigError, match="is not admitted") as refused:
+            made(address_of(owner), admit=name)
+        assert [text.partition(",")[0] for text in refused.value.problems] == [
+            f"{name} may make functions in the schema {schema}"
+        ]
+
+
+def test_where_everybody_can_have_functions_run_as_the_owner_nobody_is_admitted(
+    owner: Connection,
+) -> None:
+    """As PostgreSQL 14 has it, unless somebody takes that back."""
+    owner.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
+    with role(owner) as name:
+        with pytest.raises(ConfigError, match="is not admitted") as refused:
+            made(address_of(owner), admit=name)
+        assert "`REVOKE CREATE ON SCHEMA public FROM PUBLIC`" in refused.value.problems[0]
+
+
+def test_who_may_have_functions_run_as_the_owner_is_told_by_the_check(
+    gate: str, owner: Connection
+) -> None:
+    (name,) = owner.execute(
+        "SELECT max(rolname) FROM pg_roles WHERE rolname LIKE %s", (f"r{owner.info.dbname}%",)
+    ).fetchone() or ("",)
+    assert told(gate) == []
+    owner.execute(f'GRANT CREATE ON SCHEMA words TO "{name}"'.encode())
+    assert told(gate) == [f"{name} may make functions in the schema words"]
+    assert told(address_of(owner)) == []
+    owner.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
+    assert told(address_of(owner)) == ["PUBLIC may make functions in the schema public"]
+    assert "PUBLIC may make functions in the schema public" in told(gate)
+
+
+def told(address: str) -> list[str]:
+    found = [one.text.partition(",")[0] for one in findings(address) if one.wrong]
+    return [text for text in found if "functions" in text]
