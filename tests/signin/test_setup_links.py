@@ -11,7 +11,7 @@ import pytest
 
 from gateway.domain.identity import User
 from gateway.signin.errors import Ended, Throttled, Unacceptable
-from gateway.signin.links import Chosen
+from gateway.signin.links import Chosen, SetupLinks
 from gateway.storage.identity.database import DATABASE
 from tests.oauth.world import NOW
 from tests.signin.browser import Browser, Page
@@ -35,6 +35,20 @@ async def _set(browser: Browser, page: Page, name: str = "root", **fields: str) 
     chosen = {"password": PASSWORD, "repeated": PASSWORD, **fields}
     given = {**chosen, "username": name} if name else chosen
     return await browser.submit(page.form("setup"), page, **given)
+
+
+def _sharing(house: House) -> SetupLinks:
+    return SetupLinks(
+        house.stores.users,
+        house.passwords,
+        house.journal,
+        public_url=HTTP,
+        first_groups=lambda: frozenset({"admins"}),
+        clock=house.clock,
+        random=house.random,
+        new_id=house.new_id,
+        first_secret=lambda: "the same at each",
+    )
 
 
 def _secret(url: str) -> str:
@@ -131,6 +145,18 @@ async def test_whoever_came_first_in_another_process_stays_the_first(
     monkeypatch.setattr(house.stores.users, "all", list)  # not seen here yet
     with pytest.raises(Ended):
         await house.links.redeem(_secret(url), CHOSEN, MINE)
+
+
+async def test_a_spent_first_link_stays_spent_also_once_everybody_was_removed(house: House) -> None:
+    """Of gateways that share who there is each holds the same one."""
+    here, there = (_sharing(house) for _ in range(2))
+    link = _secret(here.first())
+    assert _secret(there.first()) == link
+    first = await here.redeem(link, CHOSEN, MINE)
+    house.stores.users.remove(first.id, at=NOW)
+    with pytest.raises(Ended):
+        await there.redeem(link, CHOSEN, THEIRS)
+    assert house.stores.users.all() == []
 
 
 async def test_looking_at_a_link_does_not_use_it_up_and_redeeming_it_does(house: House) -> None:
