@@ -99,7 +99,7 @@ class Lane:
             try:
                 await connection.execute(_KEPT[keeps])
                 if after is not None:
-                    await _require(connection, after)
+                    await _require(connection, after, replica)
                 found = await connection.execute("SELECT open_lane_1(%s)", (replica,))
                 row = await found.fetchone()
             except BaseException:
@@ -178,8 +178,9 @@ class Lane:
             await self._connection.close()
 
 
-async def _require(connection: Connection, mark: Mark) -> None:
-    found = await connection.execute("SELECT reaches_1(%s, %s)", (mark.lane, mark.n))
+async def _require(connection: Connection, mark: Mark, replica: str) -> None:
+    given = (mark.lane, mark.n, replica)
+    found = await connection.execute("SELECT reaches_1(%s, %s, %s)", given)
     if await found.fetchone() != (True,):
         raise NotThere(
             "PostgreSQL lacks what it had confirmed: a standby took over that did not have it, or a backup was put back"

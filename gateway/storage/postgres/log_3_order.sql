@@ -21,8 +21,9 @@ BEGIN
     RETURN QUERY SELECT t.n FROM tray AS t WHERE t.lane = in_lane AND t.n > after;
 END $$;
 
--- Says whether a lane is here up to a number that was confirmed: where it is not, what is here is not what was.
-CREATE FUNCTION reaches_1(in_lane integer, number bigint) RETURNS boolean
+-- Says whether a lane is here up to a number that was confirmed: where it is not, what is here is not what was. The
+-- number of a lane that is gone may have been given once more, to another replica.
+CREATE FUNCTION reaches_1(in_lane integer, number bigint, of_replica text) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
     SELECT EXISTS (SELECT FROM lanes AS l WHERE l.lane = in_lane AND (l.taken >= number
         OR EXISTS (SELECT FROM tray AS t WHERE t.lane = in_lane AND t.n = number)))

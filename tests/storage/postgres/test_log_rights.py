@@ -16,9 +16,11 @@ from gateway.storage.postgres.allowance import PostgresAllowance
 from gateway.storage.postgres.board import PostgresBoard
 from gateway.storage.postgres.board_tables import BOARD
 from gateway.storage.postgres.connection import Connection, connect
+from gateway.storage.postgres.lane import Keeps, Lane, Mark, NotThere
 from gateway.storage.postgres.log_tables import LOG
 from gateway.storage.postgres.log_views import PostgresLog
 from tests.storage.postgres.shared import (
+    PATIENCE_S,
     leading,
     ordered,
     record,
@@ -72,6 +74,24 @@ async def test_two_roles_do_what_a_gateway_and_its_log_need(
             assert leader.turn()
             assert leader.lag_s() == 0.0
     assert verified(address).size == 1
+
+
+async def test_what_another_replica_was_told_is_no_replicas_own(
+    address: str, owner: Connection
+) -> None:
+    """After a failover the number of a lane that is gone may be given to another one."""
+
+    async def goes_on(name: str) -> None:
+        given = {"keeps": Keeps.POWER, "within_s": PATIENCE_S, "after": Mark(lane=lane, n=1)}
+        await (await Lane.open(address, replica=name, **given)).close()
+
+    with_runs(owner, "r")
+    async with replica(address, "one") as made:
+        await made.ledger.put(record("one"), resting_on("r"), NOTHING)
+        ((lane, name),) = owner.execute("SELECT lane, replica FROM lanes").fetchall()
+        await goes_on(name)
+        with pytest.raises(NotThere):
+            await goes_on("other")
 
 
 async def test_a_role_takes_part_in_what_all_gateways_have_alike(
