@@ -25,17 +25,31 @@ END $$;
 -- number of a lane that is gone may have been given once more, to another replica.
 CREATE FUNCTION reaches_1(in_lane integer, number bigint, of_replica text) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
-    SELECT EXISTS (SELECT FROM lanes AS l WHERE l.lane = in_lane AND (l.taken >= number
+    SELECT EXISTS (SELECT FROM lanes AS l WHERE l.lane = in_lane AND l.replica = of_replica AND (l.taken >= number
         OR EXISTS (SELECT FROM tray AS t WHERE t.lane = in_lane AND t.n = number)))
 $$;
 
 -- What a leader does. Each is one statement, and none has an effect for a token that is not the newest.
-CREATE FUNCTION lead_1(by_leader text, lease_s double precision) RETURNS bigint
+-- Whoever stands ready waits here for so long, at most until the lease ends, and leads in the moment in which the leader's
+-- connection is gone.
+CREATE FUNCTION lead_1(by_leader text, lease_s double precision, wait_s double precision) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
-    given bigint;
+    given bigint; has_it boolean := pg_try_advisory_lock(854531, 0); wait_ms integer;
 BEGIN
-    IF pg_try_advisory_lock(854531, 0) OR EXISTS (SELECT FROM tree WHERE until < clock_timestamp()) THEN
+    IF NOT has_it THEN
+        SELECT 1000 * extract(epoch FROM least(until, x.at + wait_s * interval '1 s') - x.at) INTO wait_ms
+        FROM tree, clock_timestamp() AS x (at) WHERE until > x.at;
+        IF wait_ms > 0 THEN  -- none is for ever
+            PERFORM set_config('lock_timeout', wait_ms::text, true);
+            BEGIN
+                PERFORM pg_advisory_lock(854531, 0);
+                has_it := true;
+            EXCEPTION WHEN lock_not_available THEN NULL;
+            END;
+        END IF;
+    END IF;
+    IF has_it OR EXISTS (SELECT FROM tree WHERE until < clock_timestamp()) THEN
         UPDATE tree SET token = token + 1, leader = by_leader, until = clock_timestamp() + lease_s * interval '1 s'
         RETURNING token INTO given;
     END IF;

@@ -59,6 +59,8 @@ class Pace:
     """The lease is renewed, and lanes are closed whose connection is gone."""
     lease: float = 3.0
     """After so long without a sign of life of the leader another one leads."""
+    stand: float = 0.5
+    """Who stands ready waits at the server for so long at a time: it tells at once that nobody leads."""
     again: float = 0.25
     """A server that does not answer is tried again: by every replica, while it recovers."""
     turn: float = 60.0
@@ -194,10 +196,18 @@ def _unlike_its_checkpoint(why: str) -> ConfigError:
 
 
 def lead(
-    connection: Connection, name: str, *, key: Ed25519PrivateKey, lease_s: float
+    connection: Connection,
+    name: str,
+    *,
+    key: Ed25519PrivateKey,
+    lease_s: float,
+    wait_s: float = 0.0,
 ) -> Leader | None:
-    """Return the leader that `connection` is from now on; `None` while another one is alive."""
-    row = connection.execute("SELECT lead_1(%s, %s::double precision)", (name, lease_s)).fetchone()
+    """Return the leader that `connection` is from now on; `None` if another one is alive for `wait_s`."""
+    given = (name, lease_s, wait_s)
+    row = connection.execute(
+        "SELECT lead_1(%s, %s::double precision, %s::double precision)", given
+    ).fetchone()
     if row is None or row[0] is None:
         return None
     return Leader(connection, row[0], key=key, lease_s=lease_s)
@@ -251,7 +261,13 @@ class Sequencer:
 
     def _stand_ready(self, connection: Connection) -> None:
         while not self._ended.is_set():
-            leader = lead(connection, self._name, key=self._key, lease_s=self._pace.lease)
+            leader = lead(
+                connection,
+                self._name,
+                key=self._key,
+                lease_s=self._pace.lease,
+                wait_s=self._pace.stand,
+            )
             self.problem = ""
             if leader is None:
                 self._trouble.is_new("")

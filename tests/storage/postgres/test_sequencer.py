@@ -17,8 +17,9 @@ from gateway.errors import ConfigError
 from gateway.storage.postgres import sequencer as sequencers
 from gateway.storage.postgres.arrays import Numbers, Octets
 from gateway.storage.postgres.connection import Connection, connect
+from gateway.storage.postgres.locks import Lock
 from gateway.storage.postgres.reading import PostgresLogReader
-from gateway.storage.postgres.sequencer import Fenced, Leader, Pace, Sequencer
+from gateway.storage.postgres.sequencer import Fenced, Leader, Pace, Sequencer, lead
 from gateway.storage.verify import Finding
 from tests.storage.postgres.shared import (
     KEY,
@@ -34,6 +35,7 @@ from tests.storage.postgres.shared import (
 )
 
 GONE = "the server is gone"
+WAITS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 SOON = Pace(step=0.01, sign=0.02, keep=0.05, lease=0.5, turn=0.05)
 
 
@@ -264,6 +266,28 @@ def test_one_leads_and_the_next_one_follows_it(address: str) -> None:
     until(lambda: second.lag_s == 0.0)
     second.close()
     assert verified(address).finding is Finding.OK
+
+
+def test_who_stands_ready_waits_at_the_server_and_does_not_ask_again_and_again(
+    address: str, owner: Connection
+) -> None:
+    first, second = (Sequencer(address, name, key=KEY, pace=SOON) for name in ("one", "other"))
+    first.start()
+    until(lambda: first.leads)
+    second.start()
+    until(lambda: owner.execute(WAITS, (Lock.LEAD,)).fetchone() == (1,))
+    first.close()
+    until(lambda: second.leads)
+    second.close()
+
+
+def test_who_stands_ready_waits_no_longer_than_the_lease(address: str) -> None:
+    with (
+        closing(connect(address, application="test")) as silent,
+        closing(connect(address, application="test")) as ready,
+    ):
+        leading(silent, lease_s=0.2)
+        assert lead(ready, "other", key=KEY, lease_s=1.0, wait_s=PATIENCE_S) is not None
 
 
 def test_a_leader_whose_session_is_ended_comes_back(address: str, owner: Connection) -> None:
