@@ -9,6 +9,7 @@ from gateway.errors import (
     GatewayError,
     IdentityUnavailable,
     PolicyUnavailable,
+    RateLimited,
     Refusal,
     UpstreamFailed,
 )
@@ -87,16 +88,23 @@ class PlaneResults:
         await self._ended(pending, outcome_kind(permit))
         return given
 
-    async def failed(self, pending: Pending, why: str, status: int | None = None) -> UpstreamFailed:
+    async def failed(
+        self, pending: Pending, why: str | RateLimited, status: int | None = None
+    ) -> GatewayError:
         """Return why there is nothing to give out, with that on record and the debt paid.
 
-        What came instead, if anything did, its caller is not shown.
+        What came instead, if anything did, its caller is not shown. `why` is what was wrong with it,
+        or the no itself.
 
         Raises:
             AuditUnavailable: It is not on record; what is owed stays owed.
 
         """
-        error = UpstreamFailed("the upstream server gave no answer", detail=why)
+        error: GatewayError
+        if isinstance(why, str):
+            error = UpstreamFailed("the upstream server gave no answer", detail=why)
+        else:
+            error = why
         if status is not None:
             pending.trail.answer(status, None)
         pending.trail.error(error)

@@ -16,7 +16,7 @@ from gateway.domain.identity import Asserted, Carried
 from gateway.domain.planes import Plane, Reports
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.domain.tracing import TraceContext
-from gateway.errors import Fault, GatewayError
+from gateway.errors import Fault, GatewayError, RateLimited
 from gateway.pipeline.debts import Debts
 from gateway.pipeline.plane_answers import cannot
 from gateway.pipeline.plane_calls import METHODS, asserted_by
@@ -145,9 +145,9 @@ class PlaneTraffic:
         return None
 
     async def fail(
-        self, plane: Plane, pending: Pending, why: str, status: int | None = None
+        self, plane: Plane, pending: Pending, why: str | RateLimited, status: int | None = None
     ) -> Turned:
-        """Return the no in place of an answer that did not come, or that is none."""
+        """Return the no in place of an answer that did not come, is none, or is one too many at once."""
         claimed = self._claimed(plane, pending)
         if claimed is None:
             return await self._late(plane, pending)

@@ -1,7 +1,7 @@
 """Who asks by gRPC: a plane that is registered for that, by its key. Of anybody else nothing is read."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from hmac import compare_digest
@@ -13,7 +13,6 @@ from gateway.domain.planes import Plane, PlaneKind
 from gateway.domain.shares import Shares
 from gateway.domain.throttle import Throttle
 from gateway.errors import GatewayError, RateLimited, Unauthenticated
-from gateway.pipeline.plane_records import said_by
 from gateway.planes.in_force import InForce
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -36,11 +35,14 @@ class Place:
     def __init__(self, plane: Plane, of_each: Shares) -> None:
         self.plane = plane
         self._of_each = of_each
-        self._whose = ""
+        self.whose = ""
+        """Nobody's, until that is known."""
         self._is_left = False
 
-    def take_for(self, claims: Mapping[str, Any]) -> None:
+    def take_for(self, whose: str) -> None:
         """Count it as one of whoever calls, once they are known; of what a plane has they have a part.
+
+        `whose` is as `said_by` has it.
 
         Raises:
             RateLimited: They have as much as that.
@@ -48,16 +50,15 @@ class Place:
         """
         if self._is_left:
             return  # nobody waits any more for what has come so far
-        whose = said_by(self.plane, claims.get("iss"), claims.get("sub"))
         if not self._of_each.take(whose, 1):
             raise RateLimited("too many of your calls are under way; wait for some first")
-        self._whose = whose
+        self.whose = whose
 
     def leave(self) -> None:
         """Let somebody else have it."""
         self._is_left = True
-        if self._whose:
-            self._of_each.leave(self._whose, 1)
+        if self.whose:
+            self._of_each.leave(self.whose, 1)
 
 
 class Doorman:

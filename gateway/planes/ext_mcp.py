@@ -67,7 +67,7 @@ class ExtMcp:
                     return pb.McpRequestResult(error=_error(error, ""))
                 if isinstance(outcome, Turned):
                     return pb.McpRequestResult(error=_error(outcome.error, outcome.decision_id))
-                return await self._allowed(force, plane, request, outcome)
+                return await self._allowed(force, place, request, outcome)
 
     async def check_response(
         self, responses: AsyncIterator[pb.McpResponse], context: Context
@@ -79,7 +79,7 @@ class ExtMcp:
                 plane = place.plane
                 try:
                     outcome = await in_time(
-                        plane.deadline_s, self._given(force, plane, response, address_of(context))
+                        plane.deadline_s, self._given(force, place, response, address_of(context))
                     )
                 except GatewayError as error:
                     return pb.McpResponseResult(error=_error(error, ""))
@@ -97,13 +97,14 @@ class ExtMcp:
         # One by one they say nothing of those that are missing: not forwarded, or not there.
         whole = told.get(CLAIMS)
         claims = whole if isinstance(whole, dict) else told
+        who = said_by(plane, claims.get("iss"), claims.get("sub"))
         self._forget_over(force, plane)
         try:
-            place.take_for(claims)
-            self._waiting.require_room(plane)
+            place.take_for(who)
+            self._waiting.require_room(plane, who)
             params = request.mcp_request if request.HasField("mcp_request") else b"{}"
             message, revision, profile = await in_turn(
-                said_by(plane, claims.get("iss"), claims.get("sub")),
+                who,
                 weight(params),
                 _read,
                 request.method,
@@ -129,12 +130,13 @@ class ExtMcp:
         return await force.traffic.admit(asking, shown)
 
     async def _allowed(
-        self, force: InForce, plane: Plane, request: pb.McpRequest, pending: Pending
+        self, force: InForce, place: Place, request: pb.McpRequest, pending: Pending
     ) -> pb.McpRequestResult:
+        plane = place.plane
         now = asyncio.get_running_loop().time()
         asked = request.service_names[0], request.method
         try:
-            token = self._waiting.keep(plane, asked, pending, now)
+            token = self._waiting.keep(plane, place.whose, asked, pending, now)
         except RateLimited as error:
             turned = await force.traffic.withdraw(plane, pending, error)
             return pb.McpRequestResult(error=_error(turned.error, turned.decision_id))
@@ -155,23 +157,27 @@ class ExtMcp:
                 beside(force.traffic.fail(plane, late, "the plane has not told"))
 
     async def _given(
-        self, force: InForce, plane: Plane, response: pb.McpResponse, source_ip: str
+        self, force: InForce, place: Place, response: pb.McpResponse, source_ip: str
     ) -> bytes | Turned:
         """Return the result that may be given out, or a no."""
+        plane = place.plane
         token = dict_of(response.metadata_context).get(DECISION)
         asked = Asked(
             token=token if isinstance(token, str) else "",
             services=tuple(response.service_names),
             method=response.method,
         )
-        pending = self._waiting.take(plane, asked)
-        if pending is None:
+        found = self._waiting.take(plane, asked)
+        if found is None:
             error = cannot("plane_bypassed", "this plane was allowed no such call")
             return await force.traffic.refuse(
                 error, source_ip=source_ip, request_id="", plane=plane
             )
+        whose, pending = found
         who = pending.permit.principal.key
         try:
+            # The place is that of whoever the call was let in for: a result does not say whose it is.
+            place.take_for(whose)
             body = await in_turn(
                 who,
                 weight(response.mcp_response),
@@ -179,8 +185,10 @@ class ExtMcp:
                 response.mcp_response,
                 force.limits,
             )
-        except (ValueError, RateLimited):
+        except ValueError:
             return await force.traffic.fail(plane, pending, "it is no JSON")
+        except RateLimited as error:
+            return await force.traffic.fail(plane, pending, error)
         given = await force.traffic.give(plane, pending, body)
         if isinstance(given, Turned):
             return given

@@ -111,7 +111,7 @@ async def decided(
     plane, claims = place.plane, asked.claims
     who = said_by(plane, claims.get("iss"), claims.get("sub"))
     try:
-        place.take_for(claims)
+        place.take_for(who)
         inbound = await in_turn(who, weight(asked.body), _read, asked, force.limits)
     except GatewayError as error:
         turned = await force.traffic.refuse(

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from gateway.domain._value import value
 from gateway.domain.planes import Plane
-from gateway.errors import GatewayError, PolicyUnavailable
+from gateway.errors import GatewayError, PolicyUnavailable, RateLimited
 from gateway.pipeline.plane_records import Asking
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Shown, Turned
@@ -47,9 +47,9 @@ class Traffic(Protocol):
         ...
 
     async def fail(
-        self, plane: Plane, pending: Pending, why: str, status: int | None = None
+        self, plane: Plane, pending: Pending, why: str | RateLimited, status: int | None = None
     ) -> Turned:
-        """Return the no in place of an answer that did not come."""
+        """Return the no in place of an answer that did not come, or is one too many at once."""
         ...
 
 

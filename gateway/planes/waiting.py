@@ -14,6 +14,8 @@ from gateway.pipeline.plane_results import Pending
 _OCTETS: Final = 64 * 1024**2
 _SHARE: Final = _OCTETS // 2
 """Of one plane."""
+_OF_EACH: Final = _SHARE // 2
+"""Of one principal of a plane, as of what is owed: of lists nothing is, and they are kept here all the same."""
 _OWED: Final = 4 * 1024
 """Bytes of a call that is kept as a debt anyway, where the rest of it is counted."""
 
@@ -29,6 +31,7 @@ class Asked:
 
 @value
 class _Waiting:
+    whose: str
     service: str
     method: str
     pending: Pending
@@ -37,15 +40,19 @@ class _Waiting:
 
 
 class Waiting:
-    """What waits, by plane: none forgets another one's, and each has its share of the room."""
+    """What waits, by plane: none forgets another one's, and each has its share of the room.
 
-    def __init__(self, new_token: Callable[[], str], room: Shares | None = None) -> None:
+    Of that each principal of the plane has a part. `whose` is as `said_by` has it.
+    """
+
+    def __init__(self, new_token: Callable[[], str]) -> None:
         self._new_token = new_token
-        self._room = room or Shares(octets=_OCTETS, share=_SHARE)
+        self._room = Shares(octets=_OCTETS, share=_SHARE)
+        self._of_each = Shares(octets=_OCTETS, share=_OF_EACH)
         self._of: dict[str, OrderedDict[str, _Waiting]] = {}
         """The oldest of each plane first."""
 
-    def require_room(self, plane: Plane) -> None:
+    def require_room(self, plane: Plane, whose: str) -> None:
         """Return if one more call of `plane` can wait.
 
         Raises:
@@ -54,8 +61,12 @@ class Waiting:
         """
         if not self._room.fits(plane.name, _OWED):
             raise _full()
+        if not self._of_each.fits(whose, _OWED):
+            raise _full_of_theirs()
 
-    def keep(self, plane: Plane, asked: tuple[str, str], pending: Pending, now: float) -> str:
+    def keep(
+        self, plane: Plane, whose: str, asked: tuple[str, str], pending: Pending, now: float
+    ) -> str:
         """Return the token with which the result of `pending` comes, of this service and method.
 
         Raises:
@@ -66,9 +77,13 @@ class Waiting:
         octets = octets_of_call(call) if pending.permit.access is None else _OWED
         if not self._room.take(plane.name, octets):
             raise _full()
+        if not self._of_each.take(whose, octets):
+            self._room.leave(plane.name, octets)
+            raise _full_of_theirs()
         token = self._new_token()
         service, method = asked
         self._of.setdefault(plane.name, OrderedDict())[token] = _Waiting(
+            whose=whose,
             service=service,
             method=method,
             pending=pending,
@@ -77,13 +92,13 @@ class Waiting:
         )
         return token
 
-    def take(self, plane: Plane, asked: Asked) -> Pending | None:
-        """Return the call that a result of `plane` is of: each token is good once, and for its own."""
+    def take(self, plane: Plane, asked: Asked) -> tuple[str, Pending] | None:
+        """Return whose call, and which, a result of `plane` is of: each token is good once, and for its own."""
         found = self._of.get(plane.name, OrderedDict()).get(asked.token)
         if found is None or (found.service,) != asked.services or found.method != asked.method:
             return None
         self._forget(plane.name, asked.token)
-        return found.pending
+        return found.whose, found.pending
 
     def over(self, now: float) -> Sequence[Pending]:
         """Forget whatever is too late, of any plane, and return it."""
@@ -98,7 +113,9 @@ class Waiting:
 
     def _forget(self, name: str, token: str) -> None:
         waiting = self._of[name]
-        self._room.leave(name, waiting.pop(token).octets)
+        one = waiting.pop(token)
+        self._room.leave(name, one.octets)
+        self._of_each.leave(one.whose, one.octets)
         if not waiting:
             del self._of[name]
 
@@ -114,3 +131,7 @@ def _due(waiting: OrderedDict[str, _Waiting], now: float) -> Sequence[tuple[str,
 
 def _full() -> RateLimited:
     return RateLimited("too many calls of this plane have no result yet; tell some results first")
+
+
+def _full_of_theirs() -> RateLimited:
+    return RateLimited("too many of your calls have no result yet; wait for some first")

@@ -24,7 +24,7 @@ from tests.planes.asking import (
     refusal,
     sent,
 )
-from tests.planes.test_grpc_listener import AGENT, AUTH, asked, method, request
+from tests.planes.test_grpc_listener import AGENT, AUTH, asked, method, request, response
 
 house = pytest.fixture(opened_house)
 OTHER = {**CLAIMED, "sub": "bob"}
@@ -47,7 +47,7 @@ async def test_a_place_that_nobody_has_any_more_is_nobodys() -> None:
     of_each = Shares(octets=9, share=9)
     place = Place(PLANE, of_each)
     place.leave()
-    place.take_for(CLAIMED)
+    place.take_for("plane:edge|alice")
     assert of_each.held == {}
 
 
@@ -76,6 +76,38 @@ async def test_agentgateways_callers_have_a_part_each(
         free.set()
         await waiting
         assert (await asks(request(), metadata=AUTH)).mutated
+
+
+async def test_agentgateways_results_have_the_places_of_whoever_called(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.planes.server.MOST_AT_ONCE", 4)  # one each, of three of a plane's
+    at_work, free = asyncio.Event(), asyncio.Event()
+
+    async def waits() -> None:
+        at_work.set()
+        async with asyncio.timeout(60):
+            await free.wait()
+
+    async with asked(house, AGENT, tmp_path) as channel:
+        asks, tells = method(channel, "CheckRequest"), method(channel, "CheckResponse")
+        tokens = [
+            (await asks(request(claims=who), metadata=AUTH)).metadata["decision"]
+            for who in (CLAIMED, OTHER)
+        ]
+        house.catalogs.first = waits
+        first = asks(request(), metadata=AUTH)
+        waiting = asyncio.ensure_future(first.code())
+        async with asyncio.timeout(60):
+            await at_work.wait()
+        house.catalogs.first = None
+        refused, given_out = [await tells(response(one), metadata=AUTH) for one in tokens]
+        assert refused.error.code == ext_mcp_pb2.AuthorizationError.RESOURCE_EXHAUSTED
+        assert on_record(house)[-2].fields["code"] == "rate_limited"
+        assert given_out.mutated
+        assert len(house.owed.kept) == 0
+        free.set()
+        await waiting
 
 
 async def test_what_one_sends_waits_for_no_turn_of_anothers(

@@ -17,6 +17,8 @@ from gateway.planes import waiting
 from gateway.planes.stubs import envoy_pb2, ext_mcp_pb2
 from tests.pipeline.house import ALICE, UNHINTED, House
 from tests.planes.asking import (
+    CLAIMED,
+    META,
     PLANE,
     SILENT,
     Envoy,
@@ -37,11 +39,14 @@ from tests.planes.test_grpc_listener import (
     closed,
     method,
     request,
+    response,
     status_of,
 )
 
 house = pytest.fixture(opened_house)
 HASTY = replace(PLANE, deadline_s=0.01)
+LIST_OCTETS = 20_000
+"""A list that is asked for takes as much, and not half as much."""
 
 
 class Gate:
@@ -193,6 +198,50 @@ async def test_a_call_that_cannot_be_kept_is_refused_and_not_owed(
         "rate_limited",
     ]
     assert len(house.owed.kept) == 2
+
+
+async def test_whose_calls_have_no_result_leave_room_for_others_of_the_plane(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of lists nothing is owed, so that what they take is counted here alone."""
+    listed = request(method="tools/list", params={"_meta": META})
+    others = request(method="tools/list", params={"_meta": META}, claims={**CLAIMED, "sub": "bob"})
+    monkeypatch.setattr(waiting, "_OF_EACH", 3 * LIST_OCTETS // 2)
+    async with agent(house, tmp_path) as (of_request, of_response):
+        first = await of_request(listed)
+        token = first.metadata["decision"]
+        refused = await of_request(listed)
+        assert refused.error.code == ext_mcp_pb2.AuthorizationError.RESOURCE_EXHAUSTED
+        assert "your calls" in refused.error.reason
+        assert (await of_request(others)).metadata["decision"]
+        told = response(token, {"tools": []}, asked_="tools/list")
+        assert (await of_response(told)).mutated
+        assert (await of_request(listed)).metadata["decision"]
+
+
+async def test_who_has_all_their_room_is_told_before_policy_is_asked(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_OF_EACH", waiting._OWED)
+    async with agent(house, tmp_path) as (of_request, _):
+        assert (await of_request(request())).mutated
+        asked_before = len(house.rule.asked)
+        refused = await of_request(request())
+        assert refused.error.code == ext_mcp_pb2.AuthorizationError.RESOURCE_EXHAUSTED
+        assert len(house.rule.asked) == asked_before
+
+
+async def test_what_was_refused_for_its_caller_takes_no_room_of_the_plane(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = request(method="tools/list", params={"_meta": META})
+    others = request(method="tools/list", params={"_meta": META}, claims={**CLAIMED, "sub": "bob"})
+    monkeypatch.setattr(waiting, "_SHARE", 5 * LIST_OCTETS // 2)
+    monkeypatch.setattr(waiting, "_OF_EACH", 3 * LIST_OCTETS // 2)
+    async with agent(house, tmp_path) as (of_request, _):
+        for _ in range(3):
+            await of_request(listed)
+        assert (await of_request(others)).metadata["decision"]
 
 
 async def test_what_a_plane_never_tells_makes_room_in_time(
