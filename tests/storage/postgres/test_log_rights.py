@@ -82,8 +82,14 @@ async def test_what_another_replica_was_told_is_no_replicas_own(
     """After a failover the number of a lane that is gone may be given to another one."""
 
     async def goes_on(name: str) -> None:
-        given = {"keeps": Keeps.POWER, "within_s": PATIENCE_S, "after": Mark(lane=lane, n=1)}
-        await (await Lane.open(address, replica=name, **given)).close()
+        opened = await Lane.open(
+            address,
+            replica=name,
+            keeps=Keeps.POWER,
+            within_s=PATIENCE_S,
+            after=Mark(lane=lane, n=1),
+        )
+        await opened.close()
 
     with_runs(owner, "r")
     async with replica(address, "one") as made:
