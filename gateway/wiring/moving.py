@@ -3,13 +3,14 @@
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 from gateway.config import Config
 from gateway.domain.secrets import DataKey
 from gateway.errors import ConfigError
+from gateway.storage.files import DirectoryLock
 from gateway.storage.kek import KekFile
 from gateway.storage.moving.files import FilesSource, FilesTarget
 from gateway.storage.moving.mark import forget_mark, mark_in, reopened
@@ -64,13 +65,17 @@ def reopen_storage(config: Config) -> Mapping[str, Any]:
     """Have what `config` names serve again, which was moved; return where it had gone.
 
     Raises:
-        ConfigError: It was not moved, or what is there is not whole.
+        ConfigError: It was not moved, what is there is not whole, or somebody has it just now.
 
     """
     if config.storage.kind == "sqlite":
         place = str(config.data_dir)
-        moved = reopened(mark_in(config.data_dir), place)
-        forget_mark(config.data_dir)
+        reopened(mark_in(config.data_dir), place)  # before anything is made in a folder
+        # Whoever moves it has it, and so has a gateway whose database it went to.
+        with ExitStack() as held:
+            held.callback(DirectoryLock(config.data_dir).release)
+            moved = reopened(mark_in(config.data_dir), place)
+            forget_mark(config.data_dir)
     else:
         with installed():
             from gateway.storage.postgres import moving  # noqa: PLC0415 - an extra

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from gateway.cli import main
 from gateway.cli.storage import _Bar, _Lines
+from gateway.storage.files import DirectoryLock
 from gateway.storage.moving.mark import Moved, Way, keep_mark, mark_in
 
 MOVED = Moved(way=Way.GONE, move="m", log_id="douane/1", other="the database d", at=1.0)
@@ -51,6 +52,17 @@ def test_a_folder_that_was_moved_serves_again_when_somebody_says_so(
     status, said, _ = douane(config, "storage", "reopen", "--json")
     assert (status, '"had_gone_to":"the database d"' in said) == (0, True)
     assert mark_in(tmp_path / "data") is None
+
+
+def test_a_folder_that_somebody_has_is_not_reopened(config: Path, tmp_path: Path) -> None:
+    """Whoever moves it, or a gateway on the database to which it went."""
+    keep_mark(tmp_path / "data", MOVED)
+    lock = DirectoryLock(tmp_path / "data")
+    status, _, told = douane(config, "storage", "reopen")
+    assert (status, f"is in use by process {os.getpid()}" in told) == (2, True)
+    assert mark_in(tmp_path / "data") == MOVED
+    lock.release()
+    assert douane(config, "storage", "reopen")[0] == 0
 
 
 def test_whoever_checks_a_folder_that_was_moved_is_told(config: Path, tmp_path: Path) -> None:

@@ -142,6 +142,18 @@ class _Database:
             return verify_log(self._connection, verifier)
 
     def _require_nobody(self) -> None:
+    def reopen(self) -> Moved:
+        """Let gateways join again; return where everything had gone.
+
+        Raises:
+            ConfigError: It was not moved, or what is there is not whole.
+
+        """
+        with _usable():
+            moved = reopened(mark_of(self._connection), self.place)
+            forget_mark(self._connection)
+            return moved
+
         if is_served(self._connection):
             raise ConfigError(f"a gateway is on {self.place}: stop every one of them first")
 
@@ -273,14 +285,11 @@ def reopen(conninfo: str) -> tuple[Moved, str]:
     """Let gateways join a database again that was moved away; return where to, and what it is called.
 
     Raises:
-        ConfigError: It was not, or cannot be used.
+        ConfigError: It was not, cannot be used, or somebody moves it just now.
 
     """
-    with _usable(), closing(connect(conninfo, application="douane move")) as connection:
-        place = place_of(connection)
-        moved = reopened(mark_of(connection), place)
-        forget_mark(connection)
-        return moved, place
+    with closing(_Database.open(conninfo)) as database:
+        return database.reopen(), database.place
 
 
 def _selected(kept: Kept, after: int | None) -> bytes:

@@ -555,6 +555,19 @@ def test_one_move_at_a_time(folder: Path, address: str) -> None:
         moved(folder, address)
 
 
+def test_what_is_being_moved_is_not_reopened(
+    folder: Path, address: str, owner: Connection, tmp_path: Path
+) -> None:
+    moved(folder, address)
+    back(address, tmp_path / "back")
+    with (
+        closing(PostgresSource.open(address)),
+        pytest.raises(ConfigError, match="is being moved by somebody else"),
+    ):
+        reopen(address)
+    assert mark_of(owner) is not None
+
+
 def test_a_database_that_has_anything_already_is_left_alone(
     folder: Path, address: str, owner: Connection
 ) -> None:
