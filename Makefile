@@ -73,7 +73,7 @@ PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 test: setup model ## Run every test.
 	@$(MAKE) --silent kube & kube=$$!; \
 	{ [ -d tests/__pycache__ ] || $(BIN)/pytest --collect-only -qq >/dev/null 2>&1; } & \
-	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium-headless-shell bubblewrap git postgresql && wait $$kube && wait
+	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium-headless-shell bubblewrap git postgresql pgbouncer && wait $$kube && wait
 	$(PYTEST) --together
 
 # Of the tests whose gateways can be over PostgreSQL, those of which most goes wrong there.

@@ -144,17 +144,23 @@ def require() -> None:
         (pytest.fail if required else pytest.skip)(ABSENT)
 
 
-def ran(*words: str | Path) -> None:
-    """Run one of its programs; none of them runs as root."""
+def as_owner() -> Mapping[str, Any]:
+    """Return with what a program is started: none of a server's runs as root."""
+    if os.geteuid() != 0:
+        return {}
     owner = _owner()
-    other: Mapping[str, Any] = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
+    return {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
+
+
+def ran(*words: str | Path) -> None:
+    """Run one of its programs."""
     subprocess.run(
         words,
         check=True,
         cwd="/",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        **(other if os.geteuid() == 0 else {}),
+        **as_owner(),
     )
 
 

@@ -25,7 +25,7 @@ from gateway.storage.postgres.allowance import PostgresAllowance
 from gateway.storage.postgres.board import PostgresBoard
 from gateway.storage.postgres.board_tables import BOARD
 from gateway.storage.postgres.clock import Told, untold
-from gateway.storage.postgres.connection import Session, connect
+from gateway.storage.postgres.connection import Session, connect, require_sessions
 from gateway.storage.postgres.identity import open_identity
 from gateway.storage.postgres.identity_tables import IDENTITY
 from gateway.storage.postgres.keys import SharedKeys, SharedRecordKeys
@@ -89,11 +89,12 @@ def made(conninfo: str, *, admit: str = "", keeps: bool = False) -> None:
     The role `admit` may be a gateway's user from then on, and remove records if it `keeps` the archive.
 
     Raises:
-        ConfigError: The database cannot be used, a newer version has written it, the role is none, or it
-            could have functions of its own run as the owner.
+        ConfigError: The database cannot be used, is behind a pooler that lends sessions out, a newer version
+            has written it, the role is none, or it could have functions of its own run as the owner.
 
     """
     try:
+        require_sessions(conninfo)
         with closing(connect(conninfo, application="douane migrations")) as connection:
             if newer := newer_than(connection, *TABLES):
                 raise ConfigError(_NEWER, problems=newer)

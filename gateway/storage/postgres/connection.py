@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -40,6 +41,12 @@ _OF_THE_SESSION: Final[Mapping[str, str]] = {
     "lock_timeout": "3s",
     "statement_timeout": "10s",
 }
+_ROUNDS: Final = 3
+_POOLED: Final = (
+    "storage.url: between here and PostgreSQL is a pooler that lends sessions out by transaction or by "
+    "statement, and locks, settings and prepared statements are a session's: give gateways a pool by session "
+    "(`pool_mode=session` for their database in PgBouncer), or the server's own address"
+)
 _URIS: Final = ("postgresql", "postgres")
 _AS_ALWAYS: Final[Mapping[str, str]] = {}
 
@@ -131,6 +138,49 @@ def session_settings(more: Mapping[str, str] = _AS_ALWAYS) -> bytes:
     settings = {**_OF_THE_SESSION, **more}
     said = ", ".join(f"set_config('{name}', '{to}', false)" for name, to in settings.items())
     return f"SELECT {said}".encode()
+
+
+def require_sessions(conninfo: str) -> None:
+    """Return if a connection has one session of the server's, as long as it is open.
+
+    Locks, settings and prepared statements are a session's. A pooler that gives each transaction whichever
+    is free takes it away between two statements, and gives another connection that of the first.
+
+    Raises:
+        ConfigError: It does so, or the address is none.
+        psycopg.Error: There is no connection to be had.
+
+    """
+    if wrong := pooled(conninfo):
+        raise ConfigError(wrong)
+
+
+def pooled(conninfo: str) -> str:
+    """Return what is wrong where a connection does not have a session of its own; see `require_sessions`."""
+    with closing(_bare(conninfo)) as one, closing(_bare(conninfo)) as other:
+        return _POOLED if any(_is_lent(one, other) for _ in range(_ROUNDS)) else ""
+
+
+def _bare(conninfo: str) -> Connection:
+    """Connect, and set nothing: it would be set for whoever is given that session next."""
+    return Connection.connect(
+        addressed(conninfo), autocommit=True, application_name="douane sessions"
+    )
+
+
+def _is_lent(one: Connection, other: Connection) -> bool:
+    found = [_backend(one), _backend(one)]
+    try:
+        with other.transaction():  # whatever is free is not from here on
+            taken = _backend(other)
+            return {*found, _backend(one)} != {found[0]} or taken == found[0]
+    except psycopg.errors.ProtocolViolation:  # no transactions: each statement is given any session
+        return True
+
+
+def _backend(connection: Connection) -> int:
+    ((pid,),) = connection.execute(b"SELECT pg_backend_pid()").fetchall()
+    return int(pid)
 
 
 class Session:

@@ -31,7 +31,7 @@ from gateway.storage.moving.tables import (
 )
 from gateway.storage.pin_rows import digest_in
 from gateway.storage.postgres.base import TABLES, made
-from gateway.storage.postgres.connection import Connection, connect
+from gateway.storage.postgres.connection import Connection, connect, require_sessions
 from gateway.storage.postgres.keys import key_row
 from gateway.storage.postgres.locks import Lock
 from gateway.storage.postgres.mark import forget_mark, is_served, keep_mark, mark_of, place_of
@@ -78,6 +78,7 @@ class _Database:
 
         """
         with ExitStack() as held, _usable():
+            require_sessions(conninfo)
             connection = connect(
                 conninfo, application="douane move", patience_s=_PATIENCE_S, settings=_SETTINGS
             )
@@ -141,7 +142,6 @@ class _Database:
         with _usable():
             return verify_log(self._connection, verifier)
 
-    def _require_nobody(self) -> None:
     def reopen(self) -> Moved:
         """Let gateways join again; return where everything had gone.
 
@@ -154,6 +154,7 @@ class _Database:
             forget_mark(self._connection)
             return moved
 
+    def _require_nobody(self) -> None:
         if is_served(self._connection):
             raise ConfigError(f"a gateway is on {self.place}: stop every one of them first")
 
