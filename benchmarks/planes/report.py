@@ -35,6 +35,8 @@ def main(arguments: Sequence[str]) -> int:
     kept = Kept(plan={"most": plan.most, "declared": plan.declared, "seconds": plan.seconds})
     if plan.again:
         kept.forget()
+    elif plan.part:
+        kept.forget(*plan.part)
     wanted = plan.part or [name for name in PARTS if kept.find(name) is None]
     print(f"to be run: {', '.join(wanted) or 'nothing, all of it is kept'}", flush=True)
     run = {part.name: part for part in _run(plan, wanted, kept)}
@@ -46,12 +48,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(plan: argparse.Namespace, wanted: Sequence[str], kept: Kept) -> Iterator[Part]:
-    for part in _each(plan, wanted):
+    for part in _each(plan, wanted, kept):
         kept.keep(part)
         yield part
 
 
-def _each(plan: argparse.Namespace, wanted: Sequence[str]) -> Iterator[Part]:
+def _each(plan: argparse.Namespace, wanted: Sequence[str], kept: Kept) -> Iterator[Part]:
     if SPEED in wanted:
         with _told(SPEED):
             figures, failures = speed.measured(plan.seconds)
@@ -61,7 +63,7 @@ def _each(plan: argparse.Namespace, wanted: Sequence[str]) -> Iterator[Part]:
             ended = attacks.played()
         yield Part(name=ATTACKS, figures=ended[0], failures=ended[1])
     suites = [name for name in flow.NAMES if name in wanted]
-    for one in flow.measured(suites, most=plan.most, declared=bool(plan.declared)):
+    for one in flow.measured(suites, kept, most=plan.most, declared=bool(plan.declared)):
         yield Part(name=one.suite, figures=one.figures, failures=list(one.failures))
 
 

@@ -22,6 +22,8 @@ def test_what_was_run_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
     kept.keep(PART)
     assert kept.find("speed") == PART
     assert kept.find("attacks") is None
+    kept.forget("attacks")
+    assert kept.find("speed") == PART
     kept.forget()
     assert kept.find("speed") is None
 
@@ -34,6 +36,24 @@ def test_what_was_run_of_something_else_counts_for_nothing(
     Kept(plan=PLAN, folder=tmp_path).keep(PART)
     at(monkeypatch, commit)
     assert Kept(plan={"most": most}, folder=tmp_path).find("speed") is None
+
+
+def test_how_far_a_part_has_come_is_kept_until_it_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at(monkeypatch, "abc")
+    kept = Kept(plan=PLAN, folder=tmp_path)
+    kept.begin("speed", {"played": 3})
+    assert kept.begun("speed") == {"played": 3}
+    assert kept.find("speed") is None
+    at(monkeypatch, "abd")
+    assert kept.begun("speed") is None
+    at(monkeypatch, "abc")
+    kept.forget("speed")
+    assert kept.begun("speed") is None
+    kept.begin("speed", {"played": 4})
+    kept.keep(PART)
+    assert kept.begun("speed") is None
 
 
 def test_files_that_differ_from_the_commit_make_each_run_its_own(
