@@ -1,12 +1,35 @@
 """The two cookies of a browser: read by their one name, set so that no script and no site gets them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
 from gateway.signin.browser import Browser, CookieNames, Random
+
+
+def read_cookies(headers: Iterable[str]) -> dict[str, str]:
+    """Return the cookies that stand in these header fields, as they stand there.
+
+    Ours need no quotes, and to undo those of strangers can take seconds: Python looks through the rest of a
+    value once for each backslash.
+    """
+    cookies: dict[str, str] = {}
+    for header in headers:
+        for one in header.split(";"):
+            name, _, content = one.partition("=")
+            cookies[name.strip()] = content.strip()
+    return cookies
+
+
+class FromBrowser(Request):
+    """A request of a browser."""
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        """What `read_cookies` finds."""
+        return read_cookies(self.headers.getlist("cookie"))
 
 
 class BrowserCookies:

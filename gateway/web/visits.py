@@ -19,7 +19,7 @@ from gateway.oauth.errors import OAuthError
 from gateway.signin.browser import Browser
 from gateway.signin.errors import NotSignedIn, SignInRefused, Throttled
 from gateway.signin.journal import Event, Journal
-from gateway.web.cookies import BrowserCookies
+from gateway.web.cookies import BrowserCookies, FromBrowser
 from gateway.web.forms import MOST_FIELDS, BadForm, form_of, query_of
 from gateway.web.guard import UNREAD
 from gateway.web.pages import DESK_SCRIPT_PATH, DESK_STYLE_PATH, ICON_PATH, STYLE_PATH, Pages
@@ -217,6 +217,6 @@ class _Page:
         self._most_fields = most_fields
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
+        request = FromBrowser(scope, receive)
         response = await self._visits.answer(request, self._handlers, self._most_fields)
         await response(scope, receive, send)
