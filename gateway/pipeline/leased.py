@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from gateway.domain.bounded import Bounded, digest_of
+from gateway.domain.bounded import Bounded
 from gateway.errors import RateLimited
-from gateway.pipeline.limits import too_many
+from gateway.pipeline.limits import bucket_of, too_many
 from gateway.ports.allowance import Portions
 
 _MOST_BUCKETS: Final = 50_000
@@ -57,7 +57,7 @@ class LeasedLimits:
     async def take(self, key: str, calls_per_minute: int | None = None) -> None:
         """Take one call from the bucket of `key`; see `Allowance`."""
         size = calls_per_minute or self._calls_per_minute
-        name = digest_of(f"{size}|{key}")
+        name = bucket_of(key, size)
         lease = self._leases.get(name)
         if lease is None:
             lease = _Lease()

@@ -13,7 +13,7 @@ _NAME: Final = "calls-per-minute"
 
 
 class CallLimits:
-    """One bucket for each key; a bucket holds a minute's calls and fills evenly.
+    """One bucket for each key and rate; a bucket holds a minute's calls and fills evenly.
 
     Forgetting the least recently used bucket beyond 50,000 keys is the price of a bound; whoever
     can make that many principals was given them by an administrator.
@@ -30,7 +30,7 @@ class CallLimits:
         """Take one call from the bucket of `key`, with nothing awaited; see `Allowance`."""
         size = calls_per_minute or self._calls_per_minute
         now = self._clock()
-        bucket = digest_of(key)
+        bucket = bucket_of(key, size)
         level, then = self._buckets.get(bucket) or (float(size), now)
         # A clock that jumps back fills nothing.
         level = min(float(size), level + max(0.0, now - then) * size / 60)
@@ -38,6 +38,15 @@ class CallLimits:
             self._buckets.put(bucket, (level, now))
             raise too_many(size, left=level)
         self._buckets.put(bucket, (level - 1, now))
+
+
+def bucket_of(key: str, size: int) -> bytes:
+    """Return the bucket of `key` at this rate.
+
+    One rate's has nothing of another's: filled by the larger of two rates, it would give more than the
+    smaller one allows.
+    """
+    return digest_of(f"{size}|{key}")
 
 
 def too_many(size: int, *, left: float) -> RateLimited:

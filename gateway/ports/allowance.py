@@ -11,7 +11,9 @@ class Allowance(Protocol):
     """Calls by the minute."""
 
     async def take(self, key: str, calls_per_minute: int | None = None) -> None:
-        """Take one call from the bucket of `key`, which holds so many or as many as all have.
+        """Take one call from the bucket of `key` at this rate, or at the one that all have.
+
+        Two rates of one key have a bucket each.
 
         Raises:
             RateLimited: It is empty.

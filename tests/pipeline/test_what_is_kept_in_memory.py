@@ -64,6 +64,18 @@ async def test_each_key_has_a_bucket_of_its_own():
     assert (await taken(bucket, "alice"), await taken(bucket, "bob")) == (2, 2)
 
 
+async def test_two_rates_of_one_key_have_a_bucket_each():
+    clock = Hand()
+    bucket = CallLimits(calls_per_minute=600, clock=clock)
+    for _ in range(2):
+        await bucket.take("alice", 2)
+    clock.now += 1
+    await bucket.take("alice")  # at 600 a minute a second fills ten calls, at 2 a minute none
+    with pytest.raises(RateLimited, match="more than 2 calls a minute; wait 29 seconds"):
+        await bucket.take("alice", 2)
+    assert await taken(bucket, most=1000) == 599
+
+
 async def test_the_bucket_used_last_is_kept(monkeypatch):
     monkeypatch.setattr(limits, "_MOST_BUCKETS", 2)
     bucket = CallLimits(calls_per_minute=1, clock=Hand())
