@@ -17,7 +17,7 @@ from gateway.oauth.keys import KeyRing, SigningKey
 from gateway.oauth.resources import Resources
 from gateway.oauth.tokens import AccessToken, mint, verify
 from gateway.storage.identity.store import IdentityStores
-from gateway.storage.memory_scripts import MemoryScriptStore
+from tests.storage.memory_calls import MemoryScriptStore
 
 PUBLIC_URL = "http://127.0.0.1:8080"
 ENDPOINT = "/mcp/notes"

@@ -101,30 +101,6 @@ class DurableChoices:
             self._made.pop(name, None)
 
 
-class MemoryChoices:
-    """A `ChoiceStore` that forgets at the end."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, Choices] = {}
-
-    def of(self, principal: str) -> Choices:
-        return self._made.get(principal, _NOTHING)
-
-    async def choose(
-        self,
-        principal: str,
-        change: Callable[[Choices], Selection],
-        *,
-        runs: frozenset[str],
-        session: str = "",
-    ) -> Selection:
-        """Make the next choice; see `ChoiceStore`."""
-        before = self.of(principal)
-        after = before.followed_by(change(before), runs, session, most=MOST_KEPT)
-        self._made[principal] = after
-        return after.newest
-
-
 def _choices(rows: Iterable[tuple[object, ...]]) -> Choices:
     return Choices(made=tuple(_choice(*row) for row in rows))
 

@@ -3,9 +3,8 @@
 What is owed comes into it with the records that say so; see `keep_owed`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
-from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.flow import RunId, Source
 from gateway.domain.labels import Confidentiality, Integrity, Label
 from gateway.domain.planes import Debt
@@ -34,40 +33,6 @@ class DurableDebts:
             tables.execute(_DROP, (decision,))
 
         await self._writer.run(job)
-
-
-class MemoryDebts:
-    """A `DebtStore` over the records of a log that forgets at the end."""
-
-    def __init__(self, records: Iterable[AuditRecord]) -> None:
-        self._records = records
-        self._settled: set[str] = set()
-
-    @property
-    def kept(self) -> Mapping[str, Debt]:
-        """What is owed by all that is on record now, by decision."""
-        found: dict[str, Debt] = {}
-        for record in self._records:
-            decision = str(record.fields.get("decision_id"))
-            if record.kind is RecordKind.OUTCOME:
-                found.pop(decision, None)
-            elif "owes" in record.fields and decision not in self._settled:
-                found[decision] = _owed(record)
-        return found
-
-    def left(self) -> Sequence[Debt]:
-        return list(self.kept.values())
-
-    async def settle(self, decision: str) -> None:
-        """Forget one; see `DebtStore`."""
-        self._settled.add(decision)
-
-
-def _owed(record: AuditRecord) -> Debt:
-    said = record.fields
-    worst = said["owes"]
-    row = (said["decision_id"], said["run"], said["server"], said["target"], record.id)
-    return _debt((*row, worst["integrity"], worst["confidentiality"], worst["until"]))
 
 
 def _debt(row: tuple[str, str, str, str, str, str, str, float]) -> Debt:

@@ -183,15 +183,3 @@ class SqliteDisclosureLedger:
 def kept_rows(connection: sqlite3.Connection) -> list[Row]:
     """Return what is in the table, first used first."""
     return connection.execute(_ALL).fetchall()
-
-
-class MemoryDisclosureLedger:
-    """A `DisclosureLedger` that keeps nothing itself."""
-
-    async def make(self, change: Change, committed: Callable[[Change], None]) -> None:
-        """Let memory have the change; see `DisclosureLedger`."""
-        committed(change)
-
-    async def look(self, _owner: bytes, _key: bytes) -> float | None:
-        """Return nothing: there is no more than memory."""
-        return None

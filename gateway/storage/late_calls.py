@@ -143,36 +143,6 @@ class LateBook:
                 del self._held[late.principal]
 
 
-class MemoryLateCalls:
-    """A `LateCalls` that forgets at the end."""
-
-    def __init__(self, most_open: int = 100) -> None:
-        self._book = LateBook(lambda: most_open)
-        self.find = self._book.find
-        self.has_room = self._book.has_room
-        self.unsettled = self._book.unsettled
-
-    async def begin(self, late: LateCall) -> None:
-        """Keep a call whose answer is late; see `LateCalls`."""
-        self._book.require_room(late)
-        self._book.drop(self._book.surplus(late))
-        self._book.keep(late)
-
-    async def change(self, id_: LateId, step: Callable[[Progress], Progress]) -> Progress | None:
-        """Make `step` of what became of it; see `LateCalls`."""
-        late = self._book.find(id_)
-        if late is None:
-            return None
-        self._book.keep(replace(late, progress=step(late.progress)))
-        return late.progress
-
-    async def forget(self, *, before: float) -> int:
-        """Forget what ran out before then; see `LateCalls`."""
-        gone = self._book.outlived(before)
-        self._book.drop(gone)
-        return len(gone)
-
-
 class DurableLateCalls:
     """A `LateCalls`. Memory holds what is committed, and nothing else."""
 

@@ -1,7 +1,6 @@
 """Tables of runs: in the database, and in memory alone."""
 
 import sqlite3
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -19,50 +18,6 @@ Job = Callable[[RunTable], Change]
 
 _COLUMNS = "id, owner, part_of, integrity, confidentiality, ended, version"
 _SOURCE = "server, tool, record, integrity, confidentiality"
-
-
-class MemoryRunTable:
-    """A `RunTable` that forgets at the end."""
-
-    def __init__(self) -> None:
-        self._runs: dict[RunId, Kept] = {}
-        self._generations: dict[OwnerName, int] = defaultdict(int)
-
-    def find(self, run: RunId) -> Kept | None:
-        return self._runs.get(run)
-
-    def parts(self, run: RunId) -> Sequence[Kept]:
-        return [k for k in self._runs.values() if k.run.part_of == run and not k.ended]
-
-    def wholes(self, owner: OwnerName) -> Sequence[Kept]:
-        mine = (k for k in self._runs.values() if k.owner == owner and k.run.part_of is None)
-        return [kept for kept in mine if not kept.ended]
-
-    def keep(self, kept: Kept) -> None:
-        self._runs[kept.run.id] = kept
-
-    def belong(self, belonging: Belonging) -> None:
-        """Keep nothing: whoever commits it remembers it."""
-
-    def forget(self) -> None:
-        """Keep all: it is not for long."""
-
-    def next_generation(self, owner: OwnerName) -> int:
-        self._generations[owner] += 1
-        return self._generations[owner]
-
-
-class MemoryRunLedger:
-    """Makes changes at once."""
-
-    def __init__(self) -> None:
-        self._table = MemoryRunTable()
-
-    async def make(self, job: Job, committed: Callable[[Change], None]) -> Change:
-        """Make the change that `job` describes."""
-        change = job(self._table)
-        committed(change)
-        return change
 
 
 class SqliteRunLedger:

@@ -1,8 +1,8 @@
 """Programs in a database: what they may call and have used up, and those that wait; sealed."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
@@ -13,7 +13,6 @@ from gateway.domain.scripts import Script, ScriptId, ToolGrant, ended_by
 from gateway.domain.tools import UpstreamId
 from gateway.ports.scripts import Parked
 from gateway.ports.secrets import Sealer
-from gateway.storage.script_watch import ScriptWatch
 from gateway.storage.state import StateWriter, Tables
 
 _ALL: Final = "SELECT id, sealed FROM scripts WHERE NOT ended"
@@ -250,3 +249,25 @@ def _script(spelled: bytes) -> Script:
         if grants is None
         else tuple(ToolGrant(**{**one, "server": UpstreamId(one["server"])}) for one in grants),
     )
+
+
+class ScriptWatch:
+    """Calls whoever runs a program when somebody ends it. Of one event loop."""
+
+    def __init__(self) -> None:
+        self._ended: dict[ScriptId, Callable[[], object]] = {}
+
+    @contextmanager
+    def of(self, id_: ScriptId, ended: Callable[[], object]) -> Iterator[None]:
+        """Have `ended` called for as long as the context lasts."""
+        self._ended[id_] = ended
+        try:
+            yield
+        finally:
+            del self._ended[id_]
+
+    def tell(self, id_: ScriptId) -> None:
+        """Say that a program was ended."""
+        ended = self._ended.get(id_)
+        if ended is not None:
+            ended()

@@ -16,9 +16,9 @@ from gateway.domain.flow import RunId, Source
 from gateway.domain.labels import STRICTEST_DEFAULT, Effect
 from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.errors import AuditUnavailable, Denied, Forbidden, NotFound, PolicyUnavailable
-from gateway.storage.identity.standing import MemoryStandingAnswers
-from gateway.storage.memory import MemoryApprovalStore, MemoryAuditLog
 from tests.admin.world import NOW, NOW_TEXT, URL, Themselves, new_journal
+from tests.storage.memory import MemoryAuditLog
+from tests.storage.memory_people import MemoryApprovalStore, MemoryStandingAnswers
 
 
 def person(name: str, *roles: Role, **changes: Any) -> Person:

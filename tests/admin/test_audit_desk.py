@@ -18,9 +18,9 @@ from gateway.audit.query import Order, cursor_of
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.errors import AuditUnavailable, BadCommand, Forbidden, NotFound, RateLimited
 from gateway.storage.database import DATABASE
-from gateway.storage.memory import MemoryAuditLog
 from gateway.storage.store import Store
 from tests.admin.world import APPROVER, AUDITOR, NOW, STRANGER, USER, new_journal, opened
+from tests.storage.memory import MemoryAuditLog
 
 
 async def write(store: Store, *ids: str, start: float = NOW) -> None:

@@ -12,7 +12,6 @@ from gateway.admin.replay import ReplayDesk
 from gateway.audit.query import Statement
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.errors import BadCommand, ConfigError, Forbidden, NotFound
-from gateway.storage.memory import MemoryAuditLog
 from gateway.storage.store import Store
 from tests.admin.world import (
     ADMIN,
@@ -24,6 +23,7 @@ from tests.admin.world import (
     new_journal,
     opened,
 )
+from tests.storage.memory import MemoryAuditLog
 
 
 class Log:

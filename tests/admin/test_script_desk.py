@@ -9,8 +9,8 @@ from gateway.domain.audit import RecordKind
 from gateway.domain.scripts import Script, ScriptId
 from gateway.errors import Denied, Forbidden, NotFound
 from gateway.ports.scripts import Parked
-from gateway.storage.memory_scripts import MemoryScriptStore
 from tests.admin.world import ADMIN, APPROVER, AUDITOR, NOW, STRANGER, USER, World
+from tests.storage.memory_calls import MemoryScriptStore
 
 ID = ScriptId("s_1")
 

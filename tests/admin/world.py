@@ -54,14 +54,14 @@ from gateway.oauth.resources import Resources
 from gateway.storage.bundles import BundleReader
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
-from gateway.storage.identity.standing import MemoryStandingAnswers
 from gateway.storage.identity.store import IdentityStores
-from gateway.storage.memory import MemoryApprovalStore, MemoryAuditLog, MemoryPinStore
-from gateway.storage.memory_scripts import MemoryScriptStore
 from gateway.storage.stop import Stop
 from gateway.storage.store import Store
 from gateway.storage.verify import verify
 from gateway.wiring.indexing import archive_of
+from tests.storage.memory import MemoryAuditLog, MemoryPinStore
+from tests.storage.memory_calls import MemoryScriptStore
+from tests.storage.memory_people import MemoryApprovalStore, MemoryStandingAnswers
 
 NOW = 1_800_000_000.0
 NOW_TEXT = "2027-01-15T08:00:00.000Z"

@@ -15,11 +15,11 @@ from gateway.broker import Broker, Credential, PersonalConnection
 from gateway.domain.identity import User
 from gateway.oauth.held_keys import HeldKeys
 from gateway.storage.identity.store import IdentityStores
-from gateway.storage.memory import MemoryAuditLog
 from gateway.vault import KeyEncryptionKey, Vault
 from tests.broker.fetching import Loopback, loopback
 from tests.servers.process import free_port
 from tests.storage.identity.identities import NOW, Hand, user
+from tests.storage.memory import MemoryAuditLog
 
 PUBLIC_URL = "https://douane.test"
 BROWSER = "b" * 64

@@ -34,7 +34,7 @@ from gateway.ports.sandbox import Engine
 from gateway.sandbox.turns import Turns
 from gateway.search.catalog import Catalog
 from gateway.search.finder import Finder, Meaning
-from gateway.storage.disclosures import Disclosures, MemoryDisclosureLedger
+from gateway.storage.disclosures import Disclosures
 from gateway.upstream.directory import Directory
 from gateway.upstream.own_client import OwnClient
 from gateway.wire.extensions import TASKS
@@ -55,6 +55,7 @@ from tests.pipeline.house import (
     text,
     whole,
 )
+from tests.storage.memory_people import MemoryDisclosureLedger
 
 NOTES = UpstreamId("notes")
 BOTH = frozenset(Profile)

@@ -14,9 +14,9 @@ from gateway.admin import Admin
 from gateway.config import Config
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.scripts import Script, ScriptId
-from gateway.storage.memory_scripts import MemoryScriptStore
 from tests.admin.world import NOW, opened
 from tests.cli.world import Site, wire
+from tests.storage.memory_calls import MemoryScriptStore
 
 PRIVATE = {"integrity": "untrusted", "confidentiality": "private"}
 READ: dict[str, Any] = {

@@ -26,12 +26,12 @@ from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import CredentialRequired, GatewayError
 from gateway.oauth.held_keys import HeldKeys
 from gateway.storage.identity.store import IdentityStores
-from gateway.storage.memory import MemoryAuditLog
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.settings import UpstreamSettings
 from gateway.upstream.stream import EventStream
 from gateway.vault import KeyEncryptionKey, Vault
 from tests.broker.fetching import loopback
+from tests.storage.memory import MemoryAuditLog
 from tests.upstream.permits import SENT_ON, permit_for
 
 PUBLIC_URL = "https://conformance-test.local"

@@ -20,8 +20,8 @@ from gateway.oauth.possession import Possession
 from gateway.oauth.protocol import Lifetimes, ProtocolServer, Stores
 from gateway.oauth.registration import RegistrationEndpoint, RegistrationRules
 from gateway.storage.identity.store import IdentityStores
-from gateway.storage.memory import MemoryAuditLog
 from tests.oauth.world import KEYS, MAIL, NOW, PUBLIC_URL, RESOURCES, Hand
+from tests.storage.memory import MemoryAuditLog
 
 CURSOR = "cursor://anysphere.cursor-mcp/oauth/callback"
 CALLBACK = "https://app.example/cb"

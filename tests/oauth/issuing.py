@@ -28,10 +28,10 @@ from gateway.oauth.revocation import RevocationEndpoint
 from gateway.oauth.token_endpoint import IssuerKeys, TokenEndpoint, TrustedIssuer
 from gateway.oauth.tokens import AccessToken, verify
 from gateway.storage.identity.store import IdentityStores
-from gateway.storage.memory import MemoryAuditLog
-from gateway.storage.memory_scripts import MemoryScriptStore
 from gateway.vault import KeyEncryptionKey, Vault
 from tests.oauth.world import KEYS, MAIL, MAIL_URI, NOW, PUBLIC_URL, RESOURCES, Hand
+from tests.storage.memory import MemoryAuditLog
+from tests.storage.memory_calls import MemoryScriptStore
 
 SOURCE = "192.0.2.7"
 CALLBACK = "http://127.0.0.1:33418/callback"

@@ -15,7 +15,6 @@ from gateway.oauth.gate import TokenGate
 from gateway.oauth.keys import KeyRing
 from gateway.oauth.tokens import mint, verify
 from gateway.storage.identity.store import IdentityStores
-from gateway.storage.memory_scripts import MemoryScriptStore
 from tests.oauth.issuing import ALICE, APP
 from tests.oauth.world import (
     KEYS,
@@ -28,6 +27,7 @@ from tests.oauth.world import (
     client,
     new_key,
 )
+from tests.storage.memory_calls import MemoryScriptStore
 
 CLIENT = client(groups=frozenset({"staff"})).client
 ADMIN = "/api/v1"

@@ -75,22 +75,13 @@ from gateway.pipeline.visibility import Visibility
 from gateway.policy.stopping import Stoppable
 from gateway.ports import RunStore
 from gateway.ports.descriptions import DescriptionGate
-from gateway.storage.choices import MemoryChoices
-from gateway.storage.debts import MemoryDebts
-from gateway.storage.identity.standing import MemoryStandingAnswers
-from gateway.storage.late_calls import MemoryLateCalls
 from gateway.storage.ledger import Memory
-from gateway.storage.memory import (
-    MemoryApprovalStore,
-    MemoryAuditLog,
-    MemoryPinStore,
-    MemoryRunStore,
-)
-from gateway.storage.memory_ledger import MemoryLedger
-from gateway.storage.memory_scripts import MemoryScriptStore
 from gateway.storage.own_sessions import MemorySessionStore
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.session import seal
+from tests.storage.memory import MemoryAuditLog, MemoryLedger, MemoryPinStore, MemoryRunStore
+from tests.storage.memory_calls import MemoryDebts, MemoryLateCalls, MemoryScriptStore
+from tests.storage.memory_people import MemoryApprovalStore, MemoryChoices, MemoryStandingAnswers
 
 MAIL = UpstreamId("mail")
 KEY = b"k" * 32

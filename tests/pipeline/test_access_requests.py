@@ -26,10 +26,10 @@ from gateway.domain.quotas import Count, Per, Quota
 from gateway.errors import AccessRequestRefused, AuditUnavailable, RateLimited
 from gateway.pipeline.plane_records import Asking
 from gateway.pipeline.quotas import Quotas
-from gateway.storage.memory import MemoryApprovalStore
 from gateway.wire.access_requests import Status, Task, read_submission
 from gateway.wire.authzen import Answer, read_evaluation
 from tests.pipeline.house import ALICE, MAIL, TRUSTED, UNHINTED, House, SaidByPlanes, decision
+from tests.storage.memory_people import MemoryApprovalStore
 
 EDGE = Plane(
     name="edge",

@@ -18,8 +18,8 @@ from gateway.domain.labels import (
 from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import AuditUnavailable
-from gateway.storage.memory import MemoryRunStore
 from tests.pipeline.house import ALICE, TRUSTED, Events, House, Seen, event, result, text, whole
+from tests.storage.memory import MemoryRunStore
 
 KEY = "AKIAQ3EGRZ7KLM2NV5TX"
 SAID = f"the key is {KEY}"

@@ -17,7 +17,6 @@ from gateway.domain.labels import Label, ToolRule
 from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import AuditUnavailable, PolicyUnavailable, UpstreamFailed
-from gateway.storage.memory import MemoryRunStore
 from tests.pipeline.house import (
     ALICE,
     PRIVATE,
@@ -31,6 +30,7 @@ from tests.pipeline.house import (
     text,
     whole,
 )
+from tests.storage.memory import MemoryRunStore
 
 PACKAGE = Path(gateway.__file__).parent
 

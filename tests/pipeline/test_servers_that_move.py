@@ -7,8 +7,8 @@ import pytest
 
 from gateway.domain.audit import RecordKind
 from gateway.domain.tools import Disposition, Kind, PinStatus, Profile, Sighting, Target
-from gateway.storage.memory import MemoryPinStore
 from tests.pipeline.house import MAIL, TOOLS, House, result
+from tests.storage.memory import MemoryPinStore
 
 SEARCH = Target(server=MAIL, kind=Kind.TOOL, name="search")
 SERVER = Target(server=MAIL, kind=Kind.SERVER, name=MAIL)

@@ -34,7 +34,6 @@ from gateway.signin.sign_in import SignIn
 from gateway.signin.throttle import Attempts
 from gateway.signin.transactions import Transactions
 from gateway.storage.identity.store import IdentityStores
-from gateway.storage.memory import MemoryAuditLog, MemoryRunStore
 from gateway.storage.runs import RunLimits
 from gateway.web.account import AccountPages
 from gateway.web.cookies import BrowserCookies
@@ -43,6 +42,7 @@ from gateway.web.signin import SignInPages
 from gateway.web.visits import Visits
 from tests.oauth.world import KEYS, NOW, Hand
 from tests.signin.browser import Browser, Page, to_app
+from tests.storage.memory import MemoryAuditLog, MemoryRunStore
 
 HTTP = "http://127.0.0.1:8080"
 HTTPS = "https://gateway.example"

@@ -22,8 +22,8 @@ from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.errors import Denied, NotFound, RateLimited, Unsealable
 from gateway.storage import approvals, questions
 from gateway.storage.approvals import DurableApprovalStore
-from gateway.storage.memory import MemoryApprovalStore
 from gateway.storage.postgres.approvals import SharedApprovalStore
+from tests.storage.memory_people import MemoryApprovalStore
 from tests.storage.placed import PostgresPlace
 
 NOW = 1_800_000_000.0

@@ -13,16 +13,12 @@ from gateway.domain.descriptions import Reader
 from gateway.errors import AuditUnavailable
 from gateway.ports.descriptions import DisclosureStore
 from gateway.storage.database import DATABASE
-from gateway.storage.disclosures import (
-    DisclosureLedger,
-    Disclosures,
-    MemoryDisclosureLedger,
-    SqliteDisclosureLedger,
-)
+from gateway.storage.disclosures import DisclosureLedger, Disclosures, SqliteDisclosureLedger
 from gateway.storage.postgres.disclosures import SharedDisclosureLedger
 from gateway.storage.postgres.identity import PostgresIdentityDatabase
 from gateway.storage.store import Store
 from tests.storage.identity.places import emptied
+from tests.storage.memory_people import MemoryDisclosureLedger
 
 NOW, IDLE = 1_763_744_000.0, 3600.0
 ALICE, BOB = Reader(principal="gate|alice|agent"), Reader(principal="gate|bob|agent")

@@ -15,8 +15,9 @@ from gateway.domain.late import LateCall, LateId, Progress, Stage, asks, ended
 from gateway.domain.tools import UpstreamId
 from gateway.errors import LimitExceeded
 from gateway.ports.late import LateCalls
-from gateway.storage.late_calls import MOST_OCTETS, SHARE, DurableLateCalls, MemoryLateCalls
+from gateway.storage.late_calls import MOST_OCTETS, SHARE, DurableLateCalls
 from gateway.storage.store import Store
+from tests.storage.memory_calls import MemoryLateCalls
 from tests.storage.placed import PLACES, Place, SqlitePlace, placed
 from tests.storage.test_approval_stores import Envelope
 

@@ -24,7 +24,6 @@ from gateway.pins.verify import verify
 from gateway.storage.approvals import DurableApprovalStore
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
-from gateway.storage.identity.standing import MemoryStandingAnswers
 from gateway.storage.keeping import Keeping
 from gateway.storage.ledger import Memory, SqliteLedger
 from gateway.storage.scripts import DurableScriptStore
@@ -32,6 +31,7 @@ from gateway.storage.spooling import SpoolingLog, SpoolSettings
 from gateway.storage.store import Store
 from gateway.storage.writer import Writer
 from tests.storage.ledger_suite import BEHIND, MAIL, YES, Desk, LedgerSuite
+from tests.storage.memory_people import MemoryStandingAnswers
 from tests.storage.suite import NOTHING as UNHINTED
 from tests.storage.suite import NOW, pending, principal
 from tests.storage.test_approval_stores import RULES, Envelope, answer, question

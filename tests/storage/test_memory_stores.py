@@ -5,12 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from gateway.errors import AuditUnavailable
-from gateway.storage.memory import (
-    MemoryAuditLog,
-    MemoryClientStore,
-    MemoryPinStore,
-    MemoryRunStore,
-)
+from tests.storage.memory import MemoryAuditLog, MemoryPinStore, MemoryRunStore
+from tests.storage.memory_people import MemoryClientStore
 from tests.storage.suite import (
     NOW,
     RUN_LIMITS,

@@ -17,11 +17,12 @@ from gateway.domain.labels import Confidentiality, Integrity, Label
 from gateway.domain.planes import Debt
 from gateway.ports.debts import DebtStore
 from gateway.storage.committer import NotAccepted
-from gateway.storage.debts import DurableDebts, MemoryDebts
+from gateway.storage.debts import DurableDebts
 from gateway.storage.owed import keep_owed
 from gateway.storage.schema import migrate
 from gateway.storage.state import Tables
 from gateway.storage.store import Store
+from tests.storage.memory_calls import MemoryDebts
 from tests.storage.placed import Place
 
 LABEL = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.SECRET)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from gateway.domain.flow import Run, RunHint, RunId, Source
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Confidentiality, Integrity, Label
-from gateway.storage.memory import MemoryRunStore
 from gateway.storage.run_changes import MOST_SOURCES, raised
+from tests.storage.memory import MemoryRunStore
 from tests.storage.suite import RUN_LIMITS, Elapsed, host
 
 labels = st.builds(

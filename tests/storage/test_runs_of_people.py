@@ -11,10 +11,10 @@ from gateway.config import load
 from gateway.domain.flow import RunHint
 from gateway.domain.identity import Principal
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Confidentiality, Integrity, Label
-from gateway.storage.memory import MemoryRunStore
 from gateway.storage.runs import RunLimits, Runs
 from gateway.storage.store import Store
 from gateway.wiring.foundation import open_store
+from tests.storage.memory import MemoryRunStore
 from tests.storage.suite import NOW, host, source
 
 NOTHING = RunHint()

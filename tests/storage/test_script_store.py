@@ -10,8 +10,8 @@ import pytest
 from gateway.domain.scripts import MOST_WAITING, Script, ScriptId, ToolGrant
 from gateway.domain.tools import UpstreamId
 from gateway.ports.scripts import Parked, ScriptStore
-from gateway.storage.memory_scripts import MemoryScriptStore
 from gateway.storage.scripts import DurableScriptStore
+from tests.storage.memory_calls import MemoryScriptStore
 from tests.storage.placed import PLACES, Place, placed
 from tests.storage.test_approval_stores import Envelope
 

@@ -10,7 +10,8 @@ import pytest
 from gateway.domain.selection import EVERY_SERVER, Choice, Choices, Selection
 from gateway.domain.tools import UpstreamId
 from gateway.ports.selection import ChoiceStore
-from gateway.storage.choices import MOST_KEPT, DurableChoices, MemoryChoices
+from gateway.storage.choices import MOST_KEPT, DurableChoices
+from tests.storage.memory_people import MemoryChoices
 from tests.storage.placed import PLACES, Place, placed
 
 MAIL, NOTES = UpstreamId("mail"), UpstreamId("notes")

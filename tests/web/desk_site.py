@@ -11,7 +11,6 @@ from gateway.admin import Admin
 from gateway.admin.people import person_of
 from gateway.admin.person import How
 from gateway.domain.approvals import ApprovalRules
-from gateway.storage.memory import MemoryApprovalStore
 from gateway.storage.store import Store
 from gateway.web.cookies import BrowserCookies
 from gateway.web.desk import desk_routes
@@ -24,6 +23,7 @@ from tests.admin.test_approval_desk import question
 from tests.admin.world import NOW, opened, roles_of
 from tests.signin.browser import Browser, Page
 from tests.signin.house import HTTP, House
+from tests.storage.memory_people import MemoryApprovalStore
 
 PEOPLE = {
     "uma": frozenset({"users"}),

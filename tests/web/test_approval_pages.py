@@ -13,8 +13,6 @@ from gateway.admin.person import How
 from gateway.admin.standing import StandingDesk
 from gateway.domain.approvals import ApprovalId, ApprovalRules, ApprovalState, Span
 from gateway.domain.document import Digest
-from gateway.storage.identity.standing import MemoryStandingAnswers
-from gateway.storage.memory import MemoryApprovalStore
 from gateway.web.approvals import ApprovalPages
 from gateway.web.cookies import BrowserCookies
 from gateway.web.pages import Pages
@@ -22,6 +20,7 @@ from gateway.web.visits import Visits
 from tests.admin.test_approval_desk import question
 from tests.admin.world import Themselves
 from tests.signin.house import HTTPS, PASSWORD, House
+from tests.storage.memory_people import MemoryApprovalStore, MemoryStandingAnswers
 
 ROLES = {"users": "user", "security": "approver"}
 APPROVE = f"{HTTPS}/approve/a"

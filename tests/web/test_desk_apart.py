@@ -15,7 +15,6 @@ from gateway.oauth.intake import Intake
 from gateway.oauth.revocation import RevocationEndpoint
 from gateway.oauth.token_endpoint import TokenEndpoint
 from gateway.signin.browser import CookieNames
-from gateway.storage.memory_scripts import MemoryScriptStore
 from gateway.web.cookies import BrowserCookies
 from gateway.web.desk import desk_routes
 from gateway.web.desk.as_client import ENTERED_PATH, AsClient, Own, Seats
@@ -25,6 +24,7 @@ from gateway.web.visits import Visits
 from tests.oauth.world import KEYS
 from tests.signin.browser import Browser, to_app
 from tests.signin.house import HTTP
+from tests.storage.memory_calls import MemoryScriptStore
 from tests.web.desk_site import desk_house
 
 APART = "http://127.0.0.1:8082"

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 
 from gateway.domain.audit import RecordKind
-from gateway.storage.memory import MemoryAuditLog
 from gateway.wiring.tally import MOST_APART, RefusalTally
+from tests.storage.memory import MemoryAuditLog
 
 
 class Counted:

@@ -135,46 +135,6 @@ class StandingAnswerTable:
         )
 
 
-class MemoryStandingAnswers:
-    """A `StandingAnswers` that forgets at the end, and of which nothing ends by itself."""
-
-    def __init__(self) -> None:
-        self._answers: dict[str, StandingAnswer] = {}
-        self._ended: dict[str, tuple[StandingAnswer, str]] = {}
-
-    def of(self, principal: str) -> Sequence[StandingAnswer]:
-        return by_principal(self._answers.values()).get(principal, ())
-
-    def all(self) -> Sequence[StandingAnswer]:
-        """Return what stands, oldest first."""
-        return sorted(self._answers.values(), key=lambda one: (one.given_at, one.id))
-
-    def get(self, id_: ApprovalId) -> StandingAnswer | None:
-        return self._answers.get(id_)
-
-    async def give(self, answer: StandingAnswer) -> None:
-        """Have `answer` stand; see `StandingAnswers`."""
-        for id_ in superseded(self._answers.values(), answer):
-            await self.end(id_, RENEWED)
-        self._answers[answer.id] = answer
-
-    async def end(self, id_: ApprovalId, because: str) -> bool:
-        """Have it stand no more; see `StandingAnswers`."""
-        answer = self._answers.pop(id_, None)
-        if answer is not None:
-            self._ended[id_] = answer, because
-        return answer is not None
-
-    async def ended(self) -> Sequence[tuple[StandingAnswer, str]]:
-        """Return what ended; see `StandingAnswers`."""
-        return list(self._ended.values())
-
-    async def forget(self, ids: Sequence[ApprovalId]) -> None:
-        """Forget what ended; see `StandingAnswers`."""
-        for id_ in ids:
-            self._ended.pop(id_, None)
-
-
 def end_answers(connection: Statements, user_id: str, client_id: str, because: str) -> int:
     """Have none stand that was given to calls of this person by this client; return how many did."""
     return connection.execute(_END_OF, (because, user_id, client_id)).rowcount

@@ -18,10 +18,11 @@ from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.errors import IdentityUnavailable, RateLimited, Unsealable
 from gateway.storage.identity import standing
 from gateway.storage.identity.database import DATABASE
-from gateway.storage.identity.standing import MemoryStandingAnswers, StandingAnswerTable
+from gateway.storage.identity.standing import StandingAnswerTable
 from gateway.storage.kek import new_key
 from gateway.vault import KeyEncryptionKey, Vault
 from tests.storage.identity.identities import NOW, Hand, consent, grant, user
+from tests.storage.memory_people import MemoryStandingAnswers
 
 KEK = KeyEncryptionKey.parse(new_key(), named="kek.key")
 WHERE = "#general of the secret team"

@@ -1,11 +1,8 @@
-"""The same stores, forgetting at the end: for tests, and for trying things out."""
+"""What a gateway keeps of people and their clients, forgotten at the end."""
 
 import asyncio
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from gateway.audit.record import Entry, RecordEncoder, Terms
-from gateway.audit.redaction import Level, Levels, Redaction
 from gateway.domain.approvals import (
     Approval,
     ApprovalId,
@@ -14,19 +11,14 @@ from gateway.domain.approvals import (
     ApprovalState,
     Span,
 )
-from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.document import Digest
-from gateway.domain.epoch import Epoch
 from gateway.domain.identity import Client, ClientKind
-from gateway.domain.tools import Pin, Profile, Sighting, Target, UpstreamId
-from gateway.errors import AuditUnavailable
-from gateway.flow.redaction import RecordScreen
-from gateway.pins.names import tools_elsewhere
-from gateway.pins.observe import approved_pin, observed, revoked_pin, with_body
-from gateway.ports import Clock
+from gateway.domain.selection import Choices, Selection
+from gateway.domain.standing import StandingAnswer
+from gateway.storage.choices import MOST_KEPT
+from gateway.storage.disclosures import Change
 from gateway.storage.identity.clients import already_taken
-from gateway.storage.pin_table import PinKey, PinTable
-from gateway.storage.pins import known, sighted
+from gateway.storage.identity.standing import RENEWED, by_principal, superseded
 from gateway.storage.questions import (
     HOUR_S,
     Book,
@@ -39,118 +31,6 @@ from gateway.storage.questions import (
     waits,
     withdrawn,
 )
-from gateway.storage.run_tables import MemoryRunLedger
-from gateway.storage.runs import RunLimits, RunNames, Runs
-
-_NO_SECRET = b"memory keeps nothing worth a key"
-
-
-class MemoryAuditLog:
-    """An `AuditLog` whose `records` and `entries` can be looked at."""
-
-    def __init__(self, redaction: Redaction = Redaction.HASHED) -> None:
-        self.records: list[AuditRecord] = []
-        self.entries: list[Entry] = []
-        self.failure = ""
-        """While it is not empty, nothing can be recorded, for that reason."""
-        terms = Terms(
-            keys=(_NO_SECRET,), levels=Levels(Level(redaction=redaction)), screen=RecordScreen()
-        )
-        self._encoder = RecordEncoder(log_id="douane/memory", terms=terms)
-
-    async def append(self, record: AuditRecord) -> LogEntry:
-        """Keep `record`, after the same checks as a durable log's; see `AuditLog`."""
-        entry = self._encoder.encode(record)
-        await asyncio.sleep(0)  # a durable log never answers at once either
-        if self.failure:
-            raise AuditUnavailable("the audit log cannot record this now", detail=self.failure)
-        if any(earlier.id == record.id for earlier in self.records):
-            raise AuditUnavailable("the audit log cannot record this now", detail="id is taken")
-        self.records.append(record)
-        self.entries.append(entry)
-        return LogEntry(id=record.id, leaf_index=len(self.entries) - 1)
-
-
-class MemoryPinStore:
-    """A `PinStore`."""
-
-    def __init__(
-        self, *, clock: Clock, pins: Sequence[Pin] = (), epoch: Epoch | None = None
-    ) -> None:
-        self._clock = clock
-        self._pins = PinTable(epoch or Epoch())
-        self._pins.put(pins)
-
-    def find(self, target: Target, profile: Profile) -> Pin | None:
-        return self._pins.find(target, profile, self._clock())
-
-    def all(self, server: UpstreamId | None = None) -> Sequence[Pin]:
-        return self._pins.all(server, self._clock())
-
-    @property
-    def version(self) -> int:
-        return self._pins.version(self._clock())
-
-    async def observe(self, sightings: Sequence[Sighting]) -> Sequence[Pin]:
-        """Note what upstreams show; see `PinStore`."""
-        changed: dict[PinKey, Pin] = {}
-        for sighting in sightings:
-            key = sighted(sighting)
-            pin = observed(changed.get(key) or self.find(*key), sighting)
-            if pin is not None:
-                changed[key] = pin
-        self._pins.put(changed.values())
-        return list(changed.values())
-
-    async def approve(
-        self,
-        target: Target,
-        profile: Profile,
-        *,
-        expected: str,
-        by: str,
-        note: str,
-        user_id: str = "",
-        people: int = 1,
-        expires_at: float | None = None,
-    ) -> Pin:
-        """Approve what was last observed; see `PinStore`."""
-        pin = known(self.find(target, profile), target)
-        approved = approved_pin(
-            pin,
-            expected=expected,
-            by=by,
-            at=self._clock(),
-            note=note,
-            user_id=user_id,
-            people=people,
-            expires_at=expires_at,
-            elsewhere=tools_elsewhere(self.all(), target.server),
-        )
-        self._pins.put([approved])
-        return approved
-
-    async def revoke(self, target: Target, profile: Profile, *, by: str, note: str) -> Pin:  # noqa: ARG002 - the port's; who it was is in the audit log
-        """Withdraw the approval; see `PinStore`."""
-        pin = revoked_pin(known(self.find(target, profile), target), note=note)
-        self._pins.put([pin])
-        return pin
-
-    async def keep_body(self, target: Target, profile: Profile, digest: str) -> Pin:
-        """Keep what a prompt said when it was first used; see `PinStore`."""
-        pin = with_body(known(self.find(target, profile), target), digest)
-        self._pins.put([pin])
-        return pin
-
-
-class MemoryRunStore(Runs):
-    """A `RunStore`."""
-
-    def __init__(self, *, limits: RunLimits | None = None, elapsed: Clock = time.monotonic) -> None:
-        """Begin with no runs, and the limits of a gateway that nobody configured."""
-        limits = limits or RunLimits()
-        names = RunNames(_NO_SECRET, by_person=limits.by_person)
-        super().__init__(MemoryRunLedger(), names, limits=limits, elapsed=elapsed)
 
 
 class MemoryApprovalStore:
@@ -241,6 +121,82 @@ class MemoryApprovalStore:
     def _kept(self, approval: Approval) -> Approval:
         self._book.keep(approval)
         return approval
+
+
+class MemoryStandingAnswers:
+    """A `StandingAnswers` that forgets at the end, and of which nothing ends by itself."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, StandingAnswer] = {}
+        self._ended: dict[str, tuple[StandingAnswer, str]] = {}
+
+    def of(self, principal: str) -> Sequence[StandingAnswer]:
+        return by_principal(self._answers.values()).get(principal, ())
+
+    def all(self) -> Sequence[StandingAnswer]:
+        """Return what stands, oldest first."""
+        return sorted(self._answers.values(), key=lambda one: (one.given_at, one.id))
+
+    def get(self, id_: ApprovalId) -> StandingAnswer | None:
+        return self._answers.get(id_)
+
+    async def give(self, answer: StandingAnswer) -> None:
+        """Have `answer` stand; see `StandingAnswers`."""
+        for id_ in superseded(self._answers.values(), answer):
+            await self.end(id_, RENEWED)
+        self._answers[answer.id] = answer
+
+    async def end(self, id_: ApprovalId, because: str) -> bool:
+        """Have it stand no more; see `StandingAnswers`."""
+        answer = self._answers.pop(id_, None)
+        if answer is not None:
+            self._ended[id_] = answer, because
+        return answer is not None
+
+    async def ended(self) -> Sequence[tuple[StandingAnswer, str]]:
+        """Return what ended; see `StandingAnswers`."""
+        return list(self._ended.values())
+
+    async def forget(self, ids: Sequence[ApprovalId]) -> None:
+        """Forget what ended; see `StandingAnswers`."""
+        for id_ in ids:
+            self._ended.pop(id_, None)
+
+
+class MemoryChoices:
+    """A `ChoiceStore` that forgets at the end."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Choices] = {}
+
+    def of(self, principal: str) -> Choices:
+        return self._made.get(principal, Choices())
+
+    async def choose(
+        self,
+        principal: str,
+        change: Callable[[Choices], Selection],
+        *,
+        runs: frozenset[str],
+        session: str = "",
+    ) -> Selection:
+        """Make the next choice; see `ChoiceStore`."""
+        before = self.of(principal)
+        after = before.followed_by(change(before), runs, session, most=MOST_KEPT)
+        self._made[principal] = after
+        return after.newest
+
+
+class MemoryDisclosureLedger:
+    """A `DisclosureLedger` that keeps nothing itself."""
+
+    async def make(self, change: Change, committed: Callable[[Change], None]) -> None:
+        """Let memory have the change; see `DisclosureLedger`."""
+        committed(change)
+
+    async def look(self, _owner: bytes, _key: bytes) -> float | None:
+        """Return nothing: there is no more than memory."""
+        return None
 
 
 class MemoryClientStore:
