@@ -5,7 +5,8 @@ from typing import Any
 
 from benchmarks.flow.traces import Suite
 from gateway.domain.labels import ToolRule
-from gateway.flow.suggest import accepted_rule, live_rule, suggest
+from gateway.flow.suggest import suggest
+from tests.flow.taken import accepted_rule, live_rule
 
 ABSENT, SUGGESTED, ACCEPTED = "absent", "suggested", "accepted"
 LABELS = (ABSENT, SUGGESTED, ACCEPTED)

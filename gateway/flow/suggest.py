@@ -1,7 +1,7 @@
 """Which labels the definitions of a server's tools suggest.
 
-Whatever is said here comes from the server itself, so the live part of a suggestion never trusts a
-tool more than no label does. No label reads `effect` as `read` if the pinned annotations say
+Whatever is said here comes from the server itself, so a part of a suggestion that trusts a
+tool more than no label does is marked. No label reads `effect` as `read` if the pinned annotations say
 `readOnlyHint: true`, else as `destroy`; no argument says who or what is affected; results are
 untrusted and private. Under the policies that come with the gateway that means:
 
@@ -22,7 +22,7 @@ from functools import reduce
 from typing import Any
 
 from gateway.domain._value import value
-from gateway.domain.labels import Confidentiality, Effect, Integrity, Label, ToolRule
+from gateway.domain.labels import Confidentiality, Effect, Integrity, Label
 from gateway.flow.arguments import (
     Argument,
     arguments_of,
@@ -63,27 +63,6 @@ class Suggestion:
             "typed": bool(self.typed),
         }
         return tuple(member for member, milder in lowered.items() if milder)
-
-
-def live_rule(suggestion: Suggestion) -> ToolRule:
-    """Return the part of `suggestion` that can only make decisions stricter."""
-    return ToolRule(
-        effect=None if "effect" in suggestion.lowers else suggestion.effect,
-        destination=() if "destination" in suggestion.lowers else suggestion.destination,
-        payload=suggestion.payload,
-        result=suggestion.result,
-    )
-
-
-def accepted_rule(suggestion: Suggestion) -> ToolRule:
-    """Return all of `suggestion`, for who has reviewed what it lowers."""
-    return ToolRule(
-        effect=suggestion.effect,
-        destination=suggestion.destination,
-        payload=suggestion.payload,
-        result=suggestion.result,
-        typed=suggestion.typed,
-    )
 
 
 def suggest(server: str, definitions: Mapping[str, Mapping[str, Any]]) -> dict[str, Suggestion]:

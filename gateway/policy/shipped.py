@@ -5,7 +5,6 @@ in a checkout it is the shipped one.
 """
 
 import hashlib
-from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -19,15 +18,6 @@ LISTED: Final = "shipped.sha256"
 def is_shipped(content: bytes) -> bool:
     """Tell whether `content` is that of a file of Rego which some version has shipped."""
     return hashlib.sha256(content).hexdigest() in _digests()
-
-
-def unlisted(files: Mapping[str, bytes]) -> list[str]:
-    """Return the line that is missing for each of `files` that is not listed."""
-    return [
-        f"{hashlib.sha256(content).hexdigest()}  {path}"
-        for path, content in sorted(files.items())
-        if path.endswith(".rego") and not is_shipped(content)
-    ]
 
 
 @cache

@@ -19,7 +19,6 @@ _FORMAT = "douane-spool/1"
 _KEY = b"douane spool"
 _HEADER_BYTES = 512
 """One sector: a power cut leaves the old header or the new one."""
-_MAC_CHARACTERS = 64
 _SMALLEST_BYTES = 64 * 1024
 _ZEROS = bytes(1 << 20)
 

@@ -11,10 +11,9 @@ from gateway.audit.merkle import (
     inclusion_path,
     leaf_hash,
     node_hash,
-    verify_consistency,
-    verify_inclusion,
 )
 from gateway.audit.tiles import TiledTree, tile_root
+from tests.audit.proven import verify_consistency, verify_inclusion
 
 # The reference tree of the Certificate Transparency project (RFC 6962): eight entries, its root
 # after each, and two of its proofs.

@@ -6,15 +6,8 @@ from typing import Any
 import pytest
 
 from gateway.domain.labels import Effect, ToolRule
-from gateway.flow.suggest import (
-    SECRET,
-    Suggestion,
-    accepted_rule,
-    joined,
-    live_rule,
-    suggest,
-    suggestion_for,
-)
+from gateway.flow.suggest import SECRET, Suggestion, joined, suggest, suggestion_for
+from tests.flow.taken import accepted_rule, live_rule
 
 STRING = {"type": "string"}
 

@@ -1,5 +1,6 @@
 """Shipped tests judge the shipped rules; an operator's own judge whatever is in force."""
 
+import hashlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from gateway.policy.commands import check, evaluate, run_own_tests
 from gateway.policy.opa import Opa
 from gateway.policy.reload import load
 from gateway.policy.settings import PolicyEvent, PolicySettings
-from gateway.policy.shipped import is_shipped, unlisted
+from gateway.policy.shipped import is_shipped
 from gateway.policy.sources import Sources, read_folder
 
 POLICIES = Path(__file__).parents[2] / "policies"
@@ -44,7 +45,11 @@ def own_folder(tmp_path: Path) -> Path:
 
 
 def test_every_shipped_file_is_known_by_its_digest() -> None:
-    missing = unlisted(SHIPPED.files)
+    missing = [
+        f"{hashlib.sha256(content).hexdigest()}  {path}"
+        for path, content in sorted(SHIPPED.files.items())
+        if path.endswith(".rego") and not is_shipped(content)
+    ]
     assert not missing, f"add to gateway/policy/shipped.sha256: {missing}"
 
 

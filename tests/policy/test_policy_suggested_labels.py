@@ -19,7 +19,7 @@ from gateway.flow.provenance import Provenance
 from gateway.flow.question import flow_input
 from gateway.flow.reading import Answered
 from gateway.flow.review import review
-from gateway.flow.suggest import accepted_rule, joined, live_rule, suggestion_for
+from gateway.flow.suggest import joined, suggestion_for
 from gateway.flow.use import Knowledge, Use
 from gateway.policy.bundle import compile_wasm, prepare
 from gateway.policy.opa import Opa
@@ -28,6 +28,7 @@ from gateway.policy.sources import read_sources
 from gateway.policy.wasm import WasmEngine
 from tests.cases import sampled
 from tests.flow.flow_builders import TENANT
+from tests.flow.taken import accepted_rule, live_rule
 from tests.policy.policy_questions import CONFIG, POLICIES
 
 VERBS = ("get", "rename", "send", "buy", "delete", "grant", "run", "frobnicate")

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from gateway.audit.checkpoint import open_checkpoint
-from gateway.audit.merkle import leaf_hash, verify_consistency, verify_inclusion
+from gateway.audit.merkle import leaf_hash
 from gateway.audit.query import Filter, compile_filter
 from gateway.domain.audit import RecordKind
 from gateway.errors import ConfigError
@@ -17,6 +17,7 @@ from gateway.storage.database import DATABASE
 from gateway.storage.reader import AuditReader, LogStatistics
 from gateway.storage.store import Store
 from gateway.storage.tree import tree_at
+from tests.audit.proven import verify_consistency, verify_inclusion
 from tests.storage.suite import NOW, event
 
 SIZE = 1300

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.checkpoint import open_checkpoint
-from gateway.audit.merkle import leaf_hash, verify_consistency, verify_inclusion
+from gateway.audit.merkle import leaf_hash
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.errors import AuditUnavailable
 from gateway.storage.database import CHECKPOINT, DATABASE
@@ -20,6 +20,7 @@ from gateway.storage.segments import segment_verified
 from gateway.storage.store import Store
 from gateway.storage.tree import Pruned, tree_at
 from gateway.storage.verify import Finding, own_verifier, verify
+from tests.audit.proven import verify_consistency, verify_inclusion
 from tests.storage.suite import NOW
 
 COUNT = itertools.count()

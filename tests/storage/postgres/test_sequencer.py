@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from gateway.audit.checkpoint import VerifierKey, open_checkpoint
-from gateway.audit.merkle import leaf_hash, verify_inclusion
+from gateway.audit.merkle import leaf_hash
 from gateway.errors import ConfigError
 from gateway.storage.postgres import sequencer as sequencers
 from gateway.storage.postgres.arrays import Numbers, Octets
@@ -21,6 +21,7 @@ from gateway.storage.postgres.locks import Lock
 from gateway.storage.postgres.reading import PostgresLogReader
 from gateway.storage.postgres.sequencer import Fenced, Leader, Pace, Sequencer, lead
 from gateway.storage.verify import Finding
+from tests.audit.proven import verify_inclusion
 from tests.storage.postgres.shared import (
     KEY,
     PATIENCE_S,
