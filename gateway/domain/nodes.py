@@ -1,5 +1,6 @@
-"""How much there is to read in a JSON text, told before anything of it is built."""
+"""How much there is to read in a JSON text, told before anything of it is built; and what was built of it."""
 
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
@@ -62,6 +63,18 @@ def amount(content: Any, most: int) -> int:
             if found <= most:
                 waiting += node
     return found
+
+
+def objects_in(content: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object in `content`, itself too, in no order that means anything."""
+    waiting = [content]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
 
 
 def require_small(text: bytes, depth: int) -> None:

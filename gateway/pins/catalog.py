@@ -9,6 +9,7 @@ from typing import Any
 from gateway.domain._value import value
 from gateway.domain.bounded import digest_of, remembered
 from gateway.domain.document import Document
+from gateway.domain.nodes import objects_in
 from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
 from gateway.domain.vocabulary import SCHEMA, confusing
 from gateway.pins.names import folded
@@ -240,14 +241,8 @@ def _remote_references(item: Any) -> Iterator[bool]:
 
     A parameter may be called `$ref`: then it is a schema, an object, and no reference.
     """
-    waiting = [item]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            waiting += node.values()
-            for word in _REFERENCES:
-                reference = node.get(word, "#")
-                if not isinstance(reference, dict | bool):
-                    yield not (isinstance(reference, str) and reference.startswith("#"))
-        elif isinstance(node, list):
-            waiting += node
+    for node in objects_in(item):
+        for word in _REFERENCES:
+            reference = node.get(word, "#")
+            if not isinstance(reference, dict | bool):
+                yield not (isinstance(reference, str) and reference.startswith("#"))

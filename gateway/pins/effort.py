@@ -7,6 +7,8 @@ from threading import Lock
 from typing import Any
 from urllib.parse import unquote
 
+from gateway.domain.nodes import objects_in
+
 _HERE = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 )
@@ -182,31 +184,20 @@ def _members(values: list[Any], *, named: bool) -> Iterator[Any]:
 
 def is_large(schema: Any) -> bool:
     """Whether looking at each part of `schema` would take long."""
-    return next(islice(_objects(schema), _MOST_OBJECTS, None), None) is not None
+    return next(islice(objects_in(schema), _MOST_OBJECTS, None), None) is not None
 
 
 def names_itself_inside(schema: Any) -> bool:
     """Whether a part of `schema` is a document of its own, within which references lead elsewhere."""
     # Until draft 4 its name is `id`, which elsewhere is any example's.
-    old = any("draft-04" in str(node.get("$schema")) for node in _objects(schema))
+    old = any("draft-04" in str(node.get("$schema")) for node in objects_in(schema))
     words = ("$id", "id") if old else ("$id",)
-    inner = (node for node in _objects(schema) if node is not schema)
+    inner = (node for node in objects_in(schema) if node is not schema)
     return any(isinstance(node.get(word), str) for node in inner for word in words)
 
 
 def _anchors(schema: Any) -> Iterator[tuple[str, Any]]:
-    for node in _objects(schema):
+    for node in objects_in(schema):
         for word in ("$anchor", "$dynamicAnchor"):
             if isinstance(node.get(word), str):
                 yield node[word], node
-
-
-def _objects(schema: Any) -> Iterator[Mapping[str, Any]]:
-    waiting = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            yield node
-            waiting += node.values()
-        elif isinstance(node, list):
-            waiting += node

@@ -13,6 +13,7 @@ from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.document import leaves
+from gateway.domain.nodes import objects_in
 from gateway.domain.normal import normal
 from gateway.domain.tools import MAPPING
 from gateway.pins.names import by_folding, folded
@@ -201,18 +202,12 @@ def _in_parameters(definition: dict[str, Any]) -> Iterator[Finding]:
 
 def _twin_keys(content: Any) -> Iterator[Finding]:
     """Find members that a careless reader takes for one: `description` and `Description`."""
-    waiting = [content]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            waiting += node.values()
-            seen: dict[str, str] = {}
-            for name in node:
-                twin = seen.setdefault(normal("NFKC", name).casefold(), name)
-                if twin != name:
-                    yield Finding(code="twin_key", path="$", excerpt=_excerpt(f"{twin}, {name}"))
-        elif isinstance(node, list):
-            waiting += node
+    for node in objects_in(content):
+        seen: dict[str, str] = {}
+        for name in node:
+            twin = seen.setdefault(normal("NFKC", name).casefold(), name)
+            if twin != name:
+                yield Finding(code="twin_key", path="$", excerpt=_excerpt(f"{twin}, {name}"))
 
 
 def _of_other_servers(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gateway.domain.alike import Known, alike, twin
+from gateway.domain.nodes import objects_in
 from gateway.domain.paths import Path, selected
 
 _MOST_NODES = 50_000
@@ -38,11 +39,13 @@ class Members:
         is_object = isinstance(content, dict)
         if labelled and is_object and (name := Known.of(labelled).confused(content)) is not None:
             return name
-        if self._are_distinct and all(each.keys() <= self._all.names for each in _objects(content)):
+        if self._are_distinct and all(
+            each.keys() <= self._all.names for each in objects_in(content)
+        ):
             return None  # as nearly all are: names that it knows, and no two of them are alike
         if is_object and (name := twin(content)) is not None and not self._walk().is_map(content):
             return name
-        if all(self._all.confused(members) is None for members in _objects(content)):
+        if all(self._all.confused(members) is None for members in objects_in(content)):
             return None
         return self._walk().somewhere(content)
 
@@ -194,19 +197,8 @@ def _below(schemas: list[dict[str, Any]], name: str) -> list[Any]:
 
 
 def _every_property(schema: Any) -> Iterator[str]:
-    for node in _objects(schema):
+    for node in objects_in(schema):
         yield from _properties(node)
-
-
-def _objects(content: Any) -> Iterator[dict[str, Any]]:
-    waiting = [content]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            yield node
-            waiting += node.values()
-        elif isinstance(node, list):
-            waiting += node
 
 
 def _list(found: Any) -> list[Any]:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gateway.domain.nodes import objects_in
+
 LIGHT = 256
 """States that the engine remembers as it goes along: of such a pattern a character is one step."""
 
@@ -54,14 +56,8 @@ def states(pattern: str) -> int:
 
 
 def _patterns(schema: Any) -> Iterator[str]:
-    waiting = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, list):
-            waiting += node
-        elif isinstance(node, dict):
-            waiting += node.values()
-            if isinstance(found := node.get("pattern"), str):
-                yield found
-            if isinstance(named := node.get("patternProperties"), dict):
-                yield from named
+    for node in objects_in(schema):
+        if isinstance(found := node.get("pattern"), str):
+            yield found
+        if isinstance(named := node.get("patternProperties"), dict):
+            yield from named
