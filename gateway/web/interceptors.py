@@ -4,14 +4,16 @@ JSON-RPC by POST, each message with an answer of its own; there is no session an
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
 from gateway.domain.calls import Form, Message
 from gateway.domain.nodes import amount, weight
-from gateway.domain.planes import InterceptorHost, Plane
+from gateway.domain.planes import InterceptorHost
 from gateway.errors import GatewayError, ProtocolError, Unauthenticated
+from gateway.pipeline.decision_point import DecisionPoint
+from gateway.pipeline.interceptions import Interceptions
 from gateway.pipeline.plane_records import Asking, asked_by
 from gateway.turns import QUICK_NODES, finished, in_turn
 from gateway.web.plane_requests import PlaneDoor, Told, is_json, keyed, read_body, status_of
@@ -35,34 +37,12 @@ from gateway.wire.revisions import REVISIONS
 PATH: Final = "/interceptors"
 
 
-class Intercepting(Protocol):
-    async def validated(
-        self, host: InterceptorHost, asking: Asking, seen: Invocation
-    ) -> tuple[str, ...]:
-        """Return why a message may not pass; raises `ProtocolError` or a `Fault`."""
-        ...
-
-    async def given(
-        self, host: InterceptorHost, asking: Asking, seen: Invocation
-    ) -> tuple[Mapping[str, Any], bool]:
-        """Return what is given out of a response, and whether it was changed; raises a `Fault`."""
-        ...
-
-
-class Refusing(Protocol):
-    async def refuse(
-        self, error: GatewayError, *, source_ip: str, request_id: str, plane: Plane | None = None
-    ) -> None:
-        """Put on record that a message was refused unread."""
-        ...
-
-
 class InterceptorEndpoint:
     def __init__(
         self,
         hosts: Mapping[str, InterceptorHost],
-        intercepting: Intercepting,
-        refusing: Refusing,
+        intercepting: Interceptions,
+        decisions: DecisionPoint,
         *,
         most_bytes: int,
         limits: WireLimits,
@@ -72,7 +52,7 @@ class InterceptorEndpoint:
     ) -> None:
         self._by_key = {host.plane.key_digest: host for host in hosts.values()}
         self._intercepting = intercepting
-        self._refusing = refusing
+        self._decisions = decisions
         self._most_bytes = most_bytes
         self._limits = limits
         self._door = PlaneDoor(
@@ -106,7 +86,7 @@ class InterceptorEndpoint:
                 known, message = await self._read(host, headers, receive)
             except GatewayError as error:
                 plane = None if host is None else host.plane
-                await self._refusing.refuse(
+                await self._decisions.refuse(
                     error, source_ip=address, request_id=request_id, plane=plane
                 )
                 raise
