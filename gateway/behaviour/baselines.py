@@ -9,7 +9,6 @@ import orjson
 from gateway.behaviour.deviations import KINDS, Deviation, Kind, Subject, View
 from gateway.behaviour.observation import Observation
 from gateway.behaviour.profile import DAY_S, HOUR_S, Profile, key_of
-from gateway.behaviour.telling import sentence
 from gateway.behaviour.timeline import Timeline
 
 MOST: Mapping[View, int] = {View.PRINCIPAL: 4000, View.CLIENT: 1000, View.TOOL: 8000}
@@ -29,6 +28,12 @@ _EVERYBODY = '["all"]'
 
 _Name = tuple[str, ...]
 """A principal's or a client's name; for a tool the principal's, the server's and its own."""
+_COUNTED = {
+    Kind.RATE: "calls in an hour",
+    Kind.TOOL: "tools in a day that were never used before",
+    Kind.DESTINATION: "destinations in a day that were never sent to before",
+    Kind.REFUSALS: "refused calls in a day",
+}
 
 
 class Baselines:
@@ -211,4 +216,17 @@ def _deviation(kind: Kind, subject: Subject, profile: Profile, seen: Observation
         seen=profile.seen(kind),
         cases=profile.cases(kind),
         names=profile.names(kind),
+    )
+
+
+def sentence(kind: Kind, subject: Subject, profile: Profile, usual: Mapping[str, Any]) -> str:
+    """Return what was seen, and what was usual."""
+    if kind is Kind.HOUR:
+        return (
+            f"{subject}: {profile.seen(kind)} calls between {profile.hour:02}:00 and "
+            f"{profile.hour:02}:59 UTC, far from the usual hours of {usual['days']} days"
+        )
+    return (
+        f"{subject}: {profile.seen(kind)} {_COUNTED[kind]}; on {usual['days']} days it was "
+        f"{usual['median']:g} as a rule and {usual['most']} at most"
     )

@@ -12,7 +12,7 @@ from collections.abc import (
 )
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from gateway.builtin import briefs
 from gateway.builtin.briefs import is_another
@@ -22,7 +22,6 @@ from gateway.builtin.descriptions import Descriptions
 from gateway.builtin.follows import SUBSCRIBE, UNSUBSCRIBE
 from gateway.builtin.notices import Notices
 from gateway.builtin.offers import Offers
-from gateway.builtin.own_tools import OwnTools
 from gateway.builtin.shelf import Item, Shelf
 from gateway.builtin.under_way import UnderWay
 from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
@@ -87,6 +86,24 @@ _LISTS: Final = {
 
 _FOLLOWS: Final = frozenset({SUBSCRIBE, UNSUBSCRIBE})
 _DESCRIPTIONS: Final[Item] = (briefs.TEMPLATE["uriTemplate"], jsontext.write(briefs.TEMPLATE))
+
+
+class OwnTools(Protocol):
+    """Some of the gateway's own tools, which belong together."""
+
+    @property
+    def definitions(self) -> Sequence[Mapping[str, Any]]:
+        """What is listed, for everybody alike; each name has its row in `gateway.wire.operations`."""
+        ...
+
+    async def answer(self, permit: Permit) -> Mapping[str, Any]:
+        """Return the result of a call of one of them; what was wrong with it is said in the result.
+
+        Raises:
+            PolicyUnavailable: Nobody knows what may be shown.
+
+        """
+        ...
 
 
 class OwnServer:

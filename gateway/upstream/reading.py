@@ -1,15 +1,15 @@
 """Looking at one upstream's lists: as little as tells whether they are what they were."""
 
 import asyncio
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import GatewayError
+from gateway.pins.ui import interface_item, named_interfaces
 from gateway.ports import CatalogSink, Clock
 from gateway.upstream.client import Conversation, NotSpoken, ServerInfo, converse
 from gateway.upstream.faults import Challenged
-from gateway.upstream.interfaces import read_interfaces
 from gateway.upstream.lists import LISTS, ListLimits, read_list
 from gateway.upstream.watched import Kept, Place, Read, Watched
 
@@ -20,6 +20,8 @@ they show when a session begins."""
 
 FAILURES = (GatewayError, ValueError)
 """What a crawl ends with when the upstream, or whoever takes its lists, is not well."""
+_MOST_INTERFACES: Final = 100
+"""Interfaces of one server; each is a request at every crawl."""
 
 
 class ListReader:
@@ -167,3 +169,31 @@ def outcome_of(reading: asyncio.Task[list[str]]) -> str:
         raise
     except Exception as error:  # noqa: BLE001 - whoever read it has logged what is a bug
         return str(error) or type(error).__name__
+
+
+async def read_interfaces(
+    conversation: Conversation, tools: Sequence[Any]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return what can be pinned of the interfaces that `tools` name, and why others cannot be read.
+
+    Raises:
+        Challenged: They are shown to connected people alone.
+
+    """
+    uris = named_interfaces(tools)
+    items: list[dict[str, Any]] = []
+    problems = (
+        [f"resources/read: more than {_MOST_INTERFACES} interfaces"]
+        if len(uris) > _MOST_INTERFACES
+        else []
+    )
+    for uri in uris[:_MOST_INTERFACES]:
+        try:
+            items.append(
+                interface_item(uri, await conversation.request("resources/read", {"uri": uri}))
+            )
+        except Challenged:
+            raise
+        except GatewayError as error:
+            problems.append(error.detail)
+    return items, problems

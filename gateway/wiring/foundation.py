@@ -11,11 +11,16 @@ from functools import partial
 from gateway.config import Config
 from gateway.ports import Clock
 from gateway.storage.connection import Durability
+from gateway.storage.keeping import Keeping
 from gateway.storage.runs import RunLimits
+from gateway.storage.spooling import SpoolSettings
 from gateway.storage.store import Store
-from gateway.wiring.keeping import keeping_of
+from gateway.storage.writer import Signing
 from gateway.wiring.redacting import held_by, levels_of
 from gateway.wiring.stores import Stores
+
+_SPOOL = "spool"
+_SPOOL_BYTES = 64 << 20
 
 
 class ProcessClock(partial[float]):
@@ -79,3 +84,17 @@ async def open_store(config: Config) -> AsyncIterator[Stores]:
         yield store
     finally:
         await store.close()
+
+
+def keeping_of(config: Config) -> Keeping:
+    """Return when the log is signed, and where records go that it does not take."""
+    audit = config.audit
+    signing = Signing(every_s=audit.checkpoints.every, records=audit.checkpoints.records)
+    if audit.on_failure != "spool":
+        return Keeping(signing=signing)
+    section = audit.spool
+    path = config.data_dir / _SPOOL
+    if section is not None and section.path is not None:
+        path = section.path
+    capacity = _SPOOL_BYTES if section is None else section.bytes
+    return Keeping(signing=signing, spool=SpoolSettings(path=path, capacity=capacity))

@@ -17,7 +17,7 @@ from gateway.pipeline.keeper import PinKeeper
 from gateway.pipeline.plane_traffic import PlaneTraffic
 from gateway.policy.reload import PolicyHolder
 from gateway.policy.stopping import Stoppable
-from gateway.ports import Upstream
+from gateway.ports import PolicyEngine, Upstream
 from gateway.sandbox.languages import Engines
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.http import HttpUpstream
@@ -41,8 +41,26 @@ from gateway.wiring.searching import Searching, searching
 from gateway.wiring.settings import known_as
 from gateway.wiring.shadow import policies
 from gateway.wiring.standing import Standing
-from gateway.wiring.succession import Succession
 from gateway.wiring.upstreams import guarded, link_of, upstreams_of
+
+
+class Succession:
+    """Whether what was decided under one configuration may still be done: asked of what is in force.
+
+    Calls that are under way when another one comes are carried to their end by the parts that began
+    them. That these go on deciding by a policy which is retired lets nothing out.
+    """
+
+    def __init__(self, policy: PolicyEngine) -> None:
+        self._policy: PolicyEngine | Succession | None = policy
+
+    def holds(self, digest: str) -> bool:
+        """Whether what the policy of this name decided may still be done."""
+        return self._policy is not None and self._policy.holds(digest)
+
+    def succeed(self, later: "Succession", *, decided_alike: bool) -> None:
+        """Have `later` say it from now on, which is in force; none holds if it has others asked too."""
+        self._policy = later if decided_alike else None
 
 
 @value

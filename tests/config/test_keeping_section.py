@@ -9,7 +9,7 @@ from gateway.errors import ConfigError
 from gateway.storage.keeping import Keeping
 from gateway.storage.spooling import SpoolSettings
 from gateway.storage.writer import EVERY_SECOND, Signing
-from gateway.wiring.keeping import keeping_of
+from gateway.wiring.foundation import keeping_of
 
 CONFIG = """\
 version: 1

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import CredentialRequired, UpstreamFailed
-from gateway.upstream import interfaces
+from gateway.upstream import reading
 from gateway.upstream.lists import ListLimits
 from gateway.upstream.settings import Limits, Timeouts
 from gateway.upstream.watched import CrawlStatus
@@ -343,7 +343,7 @@ async def test_interfaces_are_not_read_where_nobody_may_show_them():
 
 
 async def test_of_many_interfaces_only_so_many_are_read(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(interfaces, "_MOST", 1)
+    monkeypatch.setattr(reading, "_MOST_INTERFACES", 1)
     apps = {"extensions": frozenset({UI})}
     async with crawling(legacy(with_interfaces), settings=apps) as (crawler, _, server):
         with pytest.raises(UpstreamFailed, match="more than 1 interfaces"):
