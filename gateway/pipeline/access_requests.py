@@ -152,7 +152,7 @@ class AccessRequests:
     async def _principal(self, call: Call) -> str:
         """Return the key of who asks, as far as that is known."""
         try:
-            return (await self._admission.known(call.credential, call.endpoint)).key
+            return (await self._admission.gate.authenticate(call.credential, call.endpoint)).key
         except GatewayError:
             return ""
 

@@ -9,8 +9,9 @@ from gateway.domain.calls import AccessRequest, Call, Form, OriginKind, Permit
 from gateway.domain.decisions import Decision, Duty, Verdict
 from gateway.domain.epoch import Epoch
 from gateway.domain.flow import Run, RunHint
-from gateway.domain.identity import Credential, Principal
+from gateway.domain.identity import Principal
 from gateway.domain.nodes import most_nodes
+from gateway.domain.quotas import UNCOUNTED
 from gateway.domain.scripts import InScript, ScriptId
 from gateway.domain.tools import OWN, Kind, Pin, Pinned, PinStatus, Profile, Target
 from gateway.errors import (
@@ -22,7 +23,7 @@ from gateway.errors import (
     UnknownTool,
 )
 from gateway.pins.verify import verify
-from gateway.pipeline.approvals import Approvals
+from gateway.pipeline.approvals import Approvals, Granted
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.counts import Due
 from gateway.pipeline.decide import permit_for, protocol_permit, told
@@ -35,7 +36,7 @@ from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Schemas
 from gateway.pipeline.selections import Selections
-from gateway.pipeline.sensitive import Sensitive
+from gateway.pipeline.sensitive import Sensitive, holds_secrets
 from gateway.pipeline.sessions import Sessions
 from gateway.pipeline.trail import Trail, shown_digest
 from gateway.pipeline.visibility import Visibility
@@ -102,7 +103,8 @@ class Admission:
         require_going: Callable[[], None],
     ) -> None:
         """Let nobody further than their name where `require_going` raises."""
-        self._authenticator = authenticator
+        self.gate = authenticator
+        """Tells who holds a credential at an endpoint now, or refuses them."""
         self._runs = runs
         self._pins = pins
         self._catalogs = catalogs
@@ -126,6 +128,7 @@ class Admission:
         self._seal_keys = tuple(key for key in (seal_key, former_seal_key) if key is not None)
         self._clock = clock
         self._schemas = schemas
+        self._epoch = epoch
         self._prepared = PreparedCalls(epoch)
         self.sessions = sessions
         """Which of them have ended."""
@@ -159,16 +162,6 @@ class Admission:
             origin=origin,
         )
 
-    async def known(self, credential: Credential, endpoint: str) -> Principal:
-        """Return who holds `credential` at `endpoint` now.
-
-        Raises:
-            Unauthenticated: Nobody does.
-            IdentityUnavailable: That cannot be told now.
-
-        """
-        return await self._authenticator.authenticate(credential, endpoint)
-
     async def permit(self, call: Call, trail: Trail) -> Permit:
         """Carry `call` from stage 2 to stage 7.
 
@@ -181,7 +174,7 @@ class Admission:
             call = trail.placed(self._placed(call, principal.script))
         call = self._rounds.opened(call, principal)
         operation = _operation(call)
-        session = self._unsealed(call, principal)
+        session = None if call.session is None else self._unsealed(call, call.session, principal)
         run = trail.run(await self._runs.of(principal, RunHint(handle=call.run_hint)))
         principal = self._selections.applied(call, principal, session, run.id)
         if call.message.form is Form.RESPONSE:
@@ -205,15 +198,16 @@ class Admission:
             )
         known = await self._resolve(call, principal, operation, trail)
         known = await self._refreshed(call, principal, known)
-        call = trail.restored(await self._restored(call, principal, run, known.pin))
+        call = await self._restored(call, principal, run, known.pin, trail)
         access, due = await self._access(call, principal, run, known, trail=trail)
-        places = self._grants.covering(access)
+        usable = self._grants.covering(access)
+        granted: Granted | None = None
         decision = await self._decided(access, trail)
-        knowing, answered, usable = await self._grants.consulted(access, decision, places, trail)
-        if knowing is not access:
-            self._approvals.require_no_refusal(access, decision, trail)
-        access, decision, granted = await self._approvals.consulted(knowing, answered, trail)
-        self._quotas.require_not_used_up(due, decision)
+        if decision.verdict is not Verdict.ALLOW:
+            access, decision, usable, granted = await self._consulted(
+                access, decision, usable, trail
+            )
+            self._quotas.require_not_used_up(due, decision)
         yes = None if granted is None else granted.approval
         permit = permit_for(access, decision, session, yes=yes, grants=usable)
         await self._meet_rate_limits(permit, trail)
@@ -221,14 +215,29 @@ class Admission:
         try:
             # Before anything is used up: it may be refused.
             await self._questions.require_turn(access)
-            self._grants.require_left(call, usable, trail)
-            await self._approvals.require_unused(granted, trail)
+            if trail.failed:
+                self._grants.require_left(call, usable, trail)
+                await self._approvals.require_unused(granted, trail)
         except BaseException:
             if taken is not None:
                 taken.give_back()
             raise
         trail.taken(taken)
         return permit
+
+    async def _consulted(
+        self,
+        access: AccessRequest,
+        decision: Decision,
+        places: Sequence[int | None],
+        trail: Trail,
+    ) -> tuple[AccessRequest, Decision, Sequence[int | None], Granted | None]:
+        """Return the call and its decision after grants and people were asked, and what they gave."""
+        knowing, again, usable = await self._grants.consulted(access, decision, places, trail)
+        if knowing is not access:
+            self._approvals.require_no_refusal(access, decision, trail)
+        access, decision, granted = await self._approvals.consulted(knowing, again, trail)
+        return access, decision, usable, granted
 
     async def _answer(
         self, call: Call, principal: Principal, run: Run, session: str | None, trail: Trail
@@ -293,14 +302,15 @@ class Admission:
     async def join_own(self, call: Call, trail: Trail) -> Principal:
         """Carry a request to the gateway itself as far as who makes it, and whether they may."""
         principal = await self._authenticated(call, trail)
-        self._unsealed(call, principal)
+        if call.session is not None:
+            self._unsealed(call, call.session, principal)
         operation = _operation(call)
         if operation is not None:
             await self._require_protocol(call, principal, operation)
         return principal
 
     async def _authenticated(self, call: Call, trail: Trail) -> Principal:
-        principal = await self._authenticator.authenticate(call.credential, call.endpoint)
+        principal = await self.gate.authenticate(call.credential, call.endpoint)
         trail.principal(principal, self._rules.roles_of(principal.groups))
         self.require_going()
         if call.declared is not None:
@@ -333,7 +343,7 @@ class Admission:
 
         """
         self.require_going()
-        if permit.access is None or permit.access.epoch == self._prepared.epoch:
+        if permit.access is None or permit.access.epoch == self._epoch.now:
             return
         pinned = permit.access.pinned
         now = self._pin(pinned.pin.target, permit.call.profile)
@@ -347,7 +357,7 @@ class Admission:
         if call.server == OWN:
             return known
         await self._catalogs.refresh(call.server, call.profile, known.pin.target.kind, principal)
-        if known.epoch == self._prepared.epoch:
+        if known.epoch == self._epoch.now:
             return known
         pin = self._pins.find(known.pin.target, call.profile) or known.pin
         # Whether its caller may know of another one, nobody was asked.
@@ -357,13 +367,9 @@ class Admission:
         """Return whatever stands for `target`: a pin, or what we say of a tool of our own."""
         return self._rules.own.get((target, profile)) or self._pins.find(target, profile)
 
-    def _unsealed(self, call: Call, principal: Principal) -> str | None:
+    def _unsealed(self, call: Call, sealed: str, principal: Principal) -> str:
         """Return the upstream's own session id; a seal opens for its own principal only."""
-        if call.session is None:
-            return None
-        opened = (
-            unseal(key, call.session_of, principal.key, call.session) for key in self._seal_keys
-        )
+        opened = (unseal(key, call.session_of, principal.key, sealed) for key in self._seal_keys)
         session = next((one for one in opened if one is not None), None)
         if session is None or self.sessions.have_ended(call.session_of, principal.key, session):
             raise not_found(call.message.id)
@@ -381,7 +387,7 @@ class Admission:
             trail.target(target, known.digest, said(call.message))
             return known
         # Before anything is looked up: what changes meanwhile has changed for the next call.
-        epoch = self._prepared.epoch
+        epoch = self._epoch.now
         pin = self._pin(pin_target(target, params), call.profile)
         is_named = kind is not Kind.RESOURCE or self._questions.is_given(
             call, principal, target.name
@@ -450,7 +456,8 @@ class Admission:
         target, pin, subject, rule = known.target, known.pin, known.subject, known.subject.rule
         try:
             pinned = known.pinned or self._verified(call, pin.target, pin)
-            _require_read(call, known.digest)
+            if call.definition_hash is not None:
+                _require_read(call.definition_hash, known.digest)
             if trail.pinned is not None and trail.pinned.manifest != pinned.manifest:
                 raise PinDrift("this definition has changed since the call was decided")
         except PinMismatch:
@@ -472,7 +479,7 @@ class Admission:
         dlp = await self._sensitive.in_call(call, principal, run, pin, task)
         await self._note_arguments(principal, dlp, trail)
         due = self._quotas.due(call, principal, run, subject)
-        usage = self._quotas.facts(due)
+        usage = self._quotas.facts(due) if due else UNCOUNTED
         access = AccessRequest(
             call=call,
             principal=principal,
@@ -492,10 +499,12 @@ class Admission:
         self, principal: Principal, dlp: Mapping[str, Any], trail: Trail
     ) -> None:
         """Have the record say the arguments without the secrets that were found there."""
-        if dlp["arguments"]:
-            trail.arguments = await self._sensitive.recorded(principal, trail.arguments, dlp)
+        if holds_secrets(dlp):
+            trail.arguments = await self._sensitive.recorded(principal, trail.arguments)
 
-    async def _restored(self, call: Call, principal: Principal, run: Run, pin: Pin) -> Call:
+    async def _restored(
+        self, call: Call, principal: Principal, run: Run, pin: Pin, trail: Trail
+    ) -> Call:
         """Return `call` with values in place of its run's tokens, once its headers agree with what it says."""
         if pin.target.kind is Kind.TOOL and pin.approved is not None:
             require_params_agree(
@@ -504,7 +513,8 @@ class Admission:
                 pin.approved.definition,
                 rpc_id=call.message.id,
             )
-        return await self._sensitive.restored(call, principal, run, pin)
+        restored = await self._sensitive.restored(call, principal, run, pin)
+        return call if restored is call else trail.restored(restored)
 
     def _verified(self, call: Call, target: Target, pin: Pin | None) -> Pinned:
         return verify(target, pin, identity=self._rules.identities[call.server])
@@ -548,9 +558,9 @@ def _operation(call: Call) -> Operation | None:
     return own_row(call) or row
 
 
-def _require_read(call: Call, digest: str) -> None:
-    """Return if the author of `call` says nothing of what they have read, or that it was this."""
-    if call.definition_hash is not None and call.definition_hash != digest:
+def _require_read(was_read: str, digest: str) -> None:
+    """Return if what the author of a call says that they have read was this."""
+    if was_read != digest:
         raise ReadBefore("another definition of this tool is in force than the one that was read")
 
 

@@ -87,14 +87,15 @@ class Asides:
             return (
                 permit if answer is message else replace(permit, call=replace(call, message=answer))
             )
-        id_, params = self._said(permit)
-        anew = permit.run.has_read and message.form in _WRITTEN
+        wary = permit.run.has_read
+        id_, params = self._said(permit, wary=wary)
+        anew = wary and message.form in _WRITTEN
         if anew or id_ != message.id or params != message.params:
             told = replace(message, id=id_)
             message = await finished(
                 permit.principal.key, weight(message.body), with_params, told, params
             )
-        headers = self._fields(permit) if permit.run.has_read else call.headers
+        headers = self._fields(permit) if wary else call.headers
         if message is call.message and headers == call.headers:
             return permit
         return replace(permit, call=replace(call, message=message, headers=headers))
@@ -154,9 +155,9 @@ class Asides:
             if name != _STATE and (not name.startswith(PARAM_PREFIX) or name in mirrored)
         )
 
-    def _said(self, permit: Permit) -> tuple[RpcId | None, Mapping[str, Any]]:
+    def _said(self, permit: Permit, *, wary: bool) -> tuple[RpcId | None, Mapping[str, Any]]:
         """Return the id under which a message goes out, and its params."""
-        owner, message, wary = self._owner(permit), permit.call.message, permit.run.has_read
+        owner, message = self._owner(permit), permit.call.message
         id_ = message.id
         if message.form not in _WRITTEN:
             return id_, message.params

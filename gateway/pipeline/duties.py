@@ -59,6 +59,8 @@ class Duties:
 
         """
         require_allow(decision, permit.principal)
+        if not decision.obligations:
+            return None
         await self.count(permit, decision, what)
         return await self._labels.raise_for_decision(permit, decision, record)
 

@@ -184,7 +184,7 @@ class Interceptions:
             return asked
         try:
             call = call_of(host.plane, asked, _modern, id_=CallId(""), source_ip=asking.source_ip)
-            principal = await self._admission.known(call.credential, call.endpoint)
+            principal = await self._admission.gate.authenticate(call.credential, call.endpoint)
         except GatewayError:
             return asked  # and the answer says why not
         if not principal.trusted_host:

@@ -37,7 +37,9 @@ class Labeller:
             label = result_label(server.tool(access.target.name), server)
         else:
             label = server.default
-        return label.join(decided_label(permit.decision))
+        if permit.decision.obligations:
+            label = label.join(decided_label(permit.decision))
+        return label
 
     async def now(self, permit: Permit) -> Run:
         """Return the run that calls of the permit's caller are in now: what it has read by now counts.
@@ -72,7 +74,7 @@ class Labeller:
 
         The call is its source: a run is known to have read what policy says that it read.
         """
-        label = decided_label(decision) if decision.obligations else BOTTOM
+        label = decided_label(decision)
         if label == BOTTOM:
             return None
         source = None if record is None else source_of(permit, label, record)

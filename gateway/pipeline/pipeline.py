@@ -90,7 +90,7 @@ class Pipeline:
 
         """
         try:
-            return (await self._admission.known(credential, endpoint)).key
+            return (await self._admission.gate.authenticate(credential, endpoint)).key
         except GatewayError:
             raise
         except Exception as bug:
@@ -154,7 +154,7 @@ class Pipeline:
 
     async def _reply(self, permit: Permit, answer: RawAnswer, trail: Trail) -> Reply:
         answer = streamed_or_not(answer, permit.call.message.form, in_session=bool(permit.session))
-        headers = await self._headers(permit, answer)
+        headers = self._headers(permit, answer)
         if not isinstance(answer.body, bytes):
             # Of an answer that comes whole nothing goes out before it was read, and raised the run.
             run = await self._labels.raise_for_result(permit, trail.intent_id)
@@ -179,13 +179,13 @@ class Pipeline:
             return body
         message = await heard(permit, body, self._limits)
         message = await self._admission.asides.home(permit, message)
-        if message.error is not None and message.id is None:
+        if message.id is None and message.error is not None:
             # The upstream could not read which request this is; its code tells the client what
             # era it speaks (MCP 2026-07-28, versioning).
             return await self._release.error(permit, message, trail)
         return await self._release.response(permit, message, trail)
 
-    async def _headers(self, permit: Permit, answer: RawAnswer) -> tuple[tuple[str, str], ...]:
+    def _headers(self, permit: Permit, answer: RawAnswer) -> tuple[tuple[str, str], ...]:
         """Return the reply's header fields; a session id is sealed."""
         streams = not isinstance(answer.body, bytes)
         fields = returned_fields(answer.headers, streams=streams, empty=not answer.body)

@@ -47,11 +47,6 @@ class PreparedCalls:
         self._epoch = epoch
         self._kept: Bounded[_Key, tuple[Principal, Prepared]] = Bounded(most=_MOST, octets=_OCTETS)
 
-    @property
-    def epoch(self) -> int:
-        """The one that is now; to be read before anything is looked up."""
-        return self._epoch.now
-
     def find(self, call: Call, principal: Principal, target: Target) -> Prepared | None:
         """Return what was looked up in this epoch for a call like this one."""
         found = self._kept.get(_key(call, principal, target))

@@ -273,7 +273,8 @@ class Questions:
 
         """
         nodes = most_nodes(len(access.call.message.body))
-        await in_turn(access.principal.key, nodes, _nothing)
+        if nodes > QUICK_NODES:
+            await in_turn(access.principal.key, nodes, _nothing)
 
     async def note_sent(self, access: AccessRequest) -> None:
         """Take note of what a permitted call sends: what comes back with it was not minted there."""

@@ -416,7 +416,7 @@ class Release:
     ) -> bytes:
         """Return what `_rewritten` does, beside the loop where that is much."""
         who, nodes = permit.principal.key, weight(message.data)
-        masker = self._duties.masker(permit, duties)
+        masker = self._duties.masker(permit, duties) if duties else None
         if masker is not None:
             nodes = max(nodes, MASKING)
         return await finished(

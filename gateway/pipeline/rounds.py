@@ -69,13 +69,16 @@ class Rounds:
 
     def note(self, permit: Permit, result: Mapping[str, Any]) -> None:
         """Note what a server gives out to be brought back: to whom, where that matters."""
-        server, of = permit.call.server, round_of(permit.call, permit.principal)
+        server = permit.call.server
         for handle in handles_in(result):
             self._given.add(server, handle, to=permit.principal.key)
         if isinstance(page := result.get("nextCursor"), str):
             self._given.add(server, page_of_somebody(page))
         asked = result.get(REQUESTS)
-        for name in asked if isinstance(asked, dict) else ():
+        if not isinstance(asked, dict) or not asked:
+            return
+        of = round_of(permit.call, permit.principal)
+        for name in asked:
             self._given.add(server, _asked(None, name))
             self._given.add(server, _asked(of, name))
 

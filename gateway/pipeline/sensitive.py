@@ -116,10 +116,8 @@ class Sensitive:
         given = self._values.of(run.id).givers(call.server, found, prompt)
         return {"arguments": told(found, given), "result": []}
 
-    async def recorded(self, principal: Principal, arguments: Any, dlp: Mapping[str, Any]) -> Any:
-        """Return what a record says of `arguments` in which `dlp` finds something: no secret in any form."""
-        if not any(row["group"] in _NEVER_RECORDED for row in dlp["arguments"]):
-            return arguments
+    async def recorded(self, principal: Principal, arguments: Any) -> Any:
+        """Return what a record says of `arguments` that hold secrets: none of them in any form."""
         mask = Obligation(duty=Duty.MASK, detail={"classes": sorted(_NEVER_RECORDED)})
         masker = Masker(self._detector, [mask], _no_token)
         return await finished(principal.key, MASKING, masker.of, arguments)
@@ -210,6 +208,11 @@ class _PutBack:
             why = "the tokens of this call stand for too much: make it in parts"
             raise Denied(why, reasons=[("too_many_tokens", why)])
         return text
+
+
+def holds_secrets(dlp: Mapping[str, Any]) -> bool:
+    """Whether the arguments of which policy is told `dlp` hold what stands in no record."""
+    return any(row["group"] in _NEVER_RECORDED for row in dlp["arguments"])
 
 
 def gone_on(masker: Masker, edge: Edge, content: Mapping[str, Any]) -> Mapping[str, Any]:
