@@ -111,8 +111,8 @@ class SqliteAuditLog:
 
 
 async def put_on(writer: Writer, entry: Entry, terms: Terms) -> LogEntry:
-    """Have `writer` write `entry` on these `terms`; see `Writer.put`."""
-    return await writer.put(
+    """Have `writer` write `entry` on these `terms`; see `Writer.append`."""
+    return await writer.append(
         entry,
         if_holds=terms.require_in_memory,
         job=terms.meet,

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from gateway.domain._value import value
 from gateway.domain.approvals import Approval, ApprovalId, ApprovalState
 from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.flow import RunId, RunState
@@ -148,48 +149,47 @@ class SqliteLedger:
 
     async def put(self, record: AuditRecord, premises: Premises, uses: Uses) -> LogEntry:
         """Write `record` down if `premises` hold, with what it `uses`; see `Ledger`."""
-        return await self._log.put(record, _Terms(self._memory, self._approvals, premises, uses))
+        terms = _Terms(memory=self._memory, approvals=self._approvals, premises=premises, uses=uses)
+        return await self._log.put(record, terms)
 
     async def caught_up(self) -> bool:
         """Say that memory has all there is: one process has the database."""
         return False
 
 
+@value
 class _Terms:
-    def __init__(
-        self, memory: Memory, approvals: DurableApprovalStore, premises: Premises, uses: Uses
-    ) -> None:
-        self._memory = memory
-        self._approvals = approvals
-        self._premises = premises
-        self._uses = uses
+    memory: Memory
+    approvals: DurableApprovalStore
+    premises: Premises
+    uses: Uses
 
     @property
     def uses_up(self) -> bool:
-        return self._uses.yes is not None or self._uses.script is not None
+        return self.uses.yes is not None or self.uses.script is not None
 
     def require_in_memory(self) -> None:
-        self._memory.require(self._premises)
+        self.memory.require(self.premises)
 
     def meet(self, connection: sqlite3.Connection) -> Used | None:
         """Compare with the tables, and use up what is used; see `Terms`."""
-        now = self._memory.now()
-        self._memory.require_elsewhere(self._premises)
-        if changed := frozenset(_changed(connection, self._premises, now)):
+        now = self.memory.now()
+        self.memory.require_elsewhere(self.premises)
+        if changed := frozenset(_changed(connection, self.premises, now)):
             raise Changed(changed)
-        uses = self._uses
+        uses = self.uses
         if uses.script is not None and not _taken(connection, uses.script, uses.grants, now):
             raise Changed([Premise.BUDGET])
         if uses.yes is None:
             return None
-        used = self._approvals.use_in(connection, uses.yes, now=now)
+        used = self.approvals.use_in(connection, uses.yes, now=now)
         if not used[0]:
             raise Changed([Premise.APPROVAL])
         return used
 
     def remember(self, met: Any) -> None:
         if met is not None:
-            self._approvals.remember(met)
+            self.approvals.remember(met)
 
 
 def _changed(connection: Tables, premises: Premises, now: float) -> Iterator[Premise]:

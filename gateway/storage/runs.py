@@ -162,7 +162,7 @@ class Runs:
             begun = await self._begun(principal, owner, hint.handle, now)
             if begun is not None:
                 return await self._having_seen(begun, principal.script)
-        run = await self._whole(principal.actor, owner)
+        run = await self._whole(principal, owner)
         if hint.handle is None:
             return run
         return replace(run, label=run.label.join(STRICTEST_DEFAULT), unnamed=True)
@@ -173,7 +173,7 @@ class Runs:
         """Begin a run of its own for `task`; see `RunStore`."""
         owner, now = self._owner(principal), self._elapsed()
         await self._end_idle(owner, now)
-        whole = await self._whole(principal.actor, owner)
+        whole = await self._whole(principal, owner)
         if handle is None:
             octets = self._random(HANDLE_OCTETS)
             handle = RunHandle(base64.urlsafe_b64encode(octets).decode().rstrip("="))
@@ -305,12 +305,13 @@ class Runs:
         await self.end(run)
         return None
 
-    async def _whole(self, actor: Actor, owner: OwnerName) -> Run:
+    async def _whole(self, principal: Principal, owner: OwnerName) -> Run:
         live = self._wholes.get(owner)
         known = self._persons.get(owner)
         if live and known is not None and known not in self._apart:
             return self._kept[next(reversed(live))].run
         await self._end_all_idle()
+        actor = principal.actor
         person = known or self._names.of_person(f"{actor.issuer}|{actor.subject}")
         job = partial(
             run_changes.current,

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from gateway.audit.record import Entry
 from gateway.domain.audit import LogEntry
@@ -98,30 +98,20 @@ class Writer:
         self._thread = threading.Thread(target=work, name="douane-writer", daemon=True)
         self._thread.start()
 
-    async def append(self, entry: Entry, *, may_lag: bool = False) -> LogEntry:
-        """Return once `entry` is durable; one that `may_lag` can come into the log a moment later.
-
-        Its place there is known in any case.
-
-        Raises:
-            AuditUnavailable: It is not, or not known to be, within the deadline.
-
-        """
-        return await self._appended(entry, may_lag=may_lag)
-
-    async def put(
+    async def append(
         self,
         entry: Entry,
         *,
-        if_holds: Callable[[], None],
-        job: Callable[[sqlite3.Connection], T],
-        committed: Callable[[T], None],
-        may_lag: bool,
+        may_lag: bool = False,
+        if_holds: Callable[[], None] | None = None,
+        job: Callable[[sqlite3.Connection], T] | None = None,
+        committed: Callable[[T], None] | None = None,
     ) -> LogEntry:
-        """Return once `entry` is durable; it is written only if what it rests on holds.
+        """Return once `entry` is durable; one that `may_lag` can come into the log a moment later.
 
-        `job` says so in the transaction that writes it, or raises why not, and changes what goes with
-        it. Where the journal takes a record that `may_lag` there is no transaction yet: `if_holds`
+        Its place there is known in any case. With a `job` it is written only if what it rests on
+        holds: that says so in the transaction that writes it, or raises why not, and changes what
+        goes with it. Where the journal takes the record there is no transaction yet: `if_holds`
         says it of memory, which has all that anybody was told.
 
         Raises:
@@ -129,13 +119,15 @@ class Writer:
             AuditUnavailable: It is not, or not known to be, durable within the deadline.
 
         """
-        return await self._appended(
-            entry, if_holds=if_holds, job=job, committed=committed, may_lag=may_lag
+        item = Item(
+            self._loop.create_future(),
+            expires=self._loop.time() + self._deadline_s,
+            entry=entry,
+            job=job,
+            committed=committed,
+            may_lag=may_lag,
+            if_holds=if_holds,
         )
-
-    async def _appended(self, entry: Entry, **more: Any) -> LogEntry:
-        until = self._loop.time() + self._deadline_s
-        item = Item(self._loop.create_future(), expires=until, entry=entry, **more)
         self._submit(item)
         index: int = await item.future
         return LogEntry(id=str(entry.columns[0]), leaf_index=index)
