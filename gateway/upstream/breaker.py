@@ -91,7 +91,7 @@ class Breaker:
                 or a call of theirs is just finding out.
 
         """
-        if not self.is_open:
+        if not self._failures or not self.is_open:
             return None
         trial = self._trials.get(_name(who))
         if trial is None or trial.answered:
@@ -106,11 +106,12 @@ class Breaker:
 
     def succeeded(self) -> None:
         """Take note that it answered a call, whatever it said."""
+        if not self._failures:
+            return
         if self.is_open:
             logger.info("the server %s answers again", self._server)
-        if self._failures:
-            self._failures = 0
-            self._trials.clear()
+        self._failures = 0
+        self._trials.clear()
 
     def answered(self, trial: Trial | None) -> None:
         """Take note that it answered what it can answer though no call would succeed.

@@ -187,30 +187,25 @@ class Crawler:
             raise UnknownTool("There is no such server.", detail=f"server {server!r}")
         if watched.per_person and self._people is not None and principal is not None:
             watched = await self._people.lists_of(principal, watched)
-        if watched is not None:
-            await self._refresh(watched, (profile, kind), principal)
-
-    async def _refresh(self, watched: Watched, place: Place, principal: Principal | None) -> None:
-        watched.used[place] = self._monotonic()
+        if watched is None:
+            return
+        place = profile, kind
+        watched.used[place] = now = self._monotonic()
         watched.in_use.set()
-        if self._is_fresh(watched, place):
+        if watched.is_fresh(place, self._fresh_s, now):
             return
         async with watched.refreshing[place]:
             # Of many calls at once one reads it, or finds that it cannot be read.
             tried = self._monotonic() - watched.tried_at.get(place, float("-inf")) < _FIRST_RETRY_S
-            if not tried and not self._is_fresh(watched, place):
+            if not tried and not watched.is_fresh(place, self._fresh_s, self._monotonic()):
                 who = principal if isinstance(watched, TheirLists) else None
                 await self._try_again(watched, place, who)
-        if not self._is_fresh(watched, place):
+        if not watched.is_fresh(place, self._fresh_s, self._monotonic()):
             watched.require_credential()
-            profile, kind = place
             raise UpstreamFailed(
                 "the upstream server's list cannot be read, so nobody knows if it has changed",
                 detail=f"{profile}, list of {kind}: {watched.problems.get(place, '')}",
             )
-
-    def _is_fresh(self, watched: Watched, place: Place) -> bool:
-        return watched.is_fresh(place, self._fresh_s, self._monotonic)
 
     async def _try_again(self, watched: Watched, place: Place, who: Principal | None) -> None:
         breaker = self._breakers.get(watched.server)
@@ -220,7 +215,7 @@ class Crawler:
         trial = breaker.admit(who)
         try:
             spoken = await self._read_again(watched, place)
-            if self._is_fresh(watched, place):
+            if watched.is_fresh(place, self._fresh_s, self._monotonic()):
                 breaker.answered(trial)
             elif spoken and not watched.is_refused:
                 breaker.failed(who, trial, watched.problems[place])
@@ -355,7 +350,7 @@ class Crawler:
             place: self._left_s(read)
             for place, read in watched.read.items()
             if watched.used.get(place, float("-inf")) >= read.began
-            and self._is_fresh(watched, place)
+            and watched.is_fresh(place, self._fresh_s, self._monotonic())
         }
         if not found:
             return None

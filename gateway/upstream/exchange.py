@@ -39,6 +39,9 @@ _KEEP_ALIVE_S: Final = 4.0
 """Below the five seconds after which uvicorn and Node close an unused connection: a call that is
 sent into a closing one fails, and nothing is ever sent twice."""
 
+_REFUSING: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+"""Statuses that may come with a challenge."""
+
 _SYSTEM: Final = SystemResolver()
 
 
@@ -97,7 +100,7 @@ class Exchange:
         streams = False
         try:
             head = response.head
-            if _is_unchanged(head, headers):
+            if head.status == HTTPStatus.NOT_MODIFIED and _is_conditional(headers):
                 return _answer(head, b"")
             _refuse_what_is_not_ours_to_relay(head)
             media = (head.fields.get("content-type") or "").partition(";")[0].strip().lower()
@@ -214,15 +217,14 @@ def _authority(url: URL) -> str:
     return host if url.is_default_port() else f"{host}:{url.port}"
 
 
-def _is_unchanged(head: Head, asked: Headers) -> bool:
-    """Whether it says that its answer is the one that we told it we have."""
-    conditional = any(name == CONDITION for name, _ in asked)
-    return conditional and head.status == HTTPStatus.NOT_MODIFIED
+def _is_conditional(asked: Headers) -> bool:
+    """Whether it was told which answer we have, and may say that it is still the one."""
+    return any(name == CONDITION for name, _ in asked)
 
 
 def _refuse_what_is_not_ours_to_relay(head: Head) -> None:
     status = head.status
-    challenge = ", ".join(head.fields.every("www-authenticate"))
+    challenge = ", ".join(head.fields.every("www-authenticate")) if status in _REFUSING else ""
     if status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FORBIDDEN and challenge):
         # Relayed, it would make the client doubt the token that it has for the gateway.
         raise Challenged(status, challenge, head.fields.get("dpop-nonce") or "")
@@ -236,10 +238,11 @@ def _refuse_what_is_not_ours_to_relay(head: Head) -> None:
 def _answer(head: Head, body: bytes | EventStream, *, without: str = "") -> RawAnswer:
     first = head.fields.first
     kept = returned(head.fields)
+    etag = first.get("etag")
     return RawAnswer(
         status=head.status,
         headers=tuple([pair for pair in kept if pair[0] != without]) if without else kept,
         session=first.get(SESSION),
         body=body,
-        etag=strong(first.get("etag")),
+        etag=None if etag is None else strong(etag),
     )

@@ -58,9 +58,9 @@ def returned(fields: Fields) -> tuple[tuple[str, str], ...]:
     return tuple([(name, first[name]) for name in _RETURNED if name in first])
 
 
-def strong(etag: str | None) -> str | None:
+def strong(etag: str) -> str | None:
     """Return `etag` if it stands for the same bytes and no others (RFC 9110 section 8.8.1)."""
-    if etag is None or len(etag) > _LONGEST_ETAG or not etag.isascii() or not etag.isprintable():
+    if len(etag) > _LONGEST_ETAG or not etag.isascii() or not etag.isprintable():
         return None
     return etag if etag.startswith('"') and etag.endswith('"') else None
 

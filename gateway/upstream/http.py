@@ -67,12 +67,14 @@ class HttpUpstream:
         if permit.session is not None:
             headers.append((SESSION, permit.session))
         verb = _VERBS[message.form]
+        is_told = _is_cancelled_by_message(call)
+        abandoned = partial(self._cancel_soon, permit) if is_told else nothing
         send = partial(
             self._exchange.send,
             verb,
             body=message.body,
             listens=message.form is Form.STREAM or message.method == _LISTENS,
-            abandoned=self._on_abandon(permit),
+            abandoned=abandoned,
         )
         return await self._sent(permit.principal, headers, send, verb=verb)
 
@@ -133,11 +135,6 @@ class HttpUpstream:
         answer = await self._sent(permit.principal, _headers_beside(permit), send)
         if isinstance(answer.body, EventStream):
             await answer.body.aclose()
-
-    def _on_abandon(self, permit: Permit) -> Callable[[], None]:
-        if not _is_cancelled_by_message(permit.call):
-            return nothing
-        return partial(self._cancel_soon, permit)
 
     def _cancel_soon(self, permit: Permit) -> None:
         # Beside the fault that the caller is about to get, not before it.

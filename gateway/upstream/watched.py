@@ -7,7 +7,6 @@ from typing import Final, TypeAlias
 
 from gateway.domain._value import value
 from gateway.domain.tools import Kind, Profile, UpstreamId
-from gateway.ports import Clock
 from gateway.upstream.client import Conversation, ServerInfo, Transport, all_capabilities
 from gateway.upstream.exchange import Exchange
 from gateway.upstream.lists import Page
@@ -118,10 +117,10 @@ class Watched:
         """Whether its lists were ever read, or are none to read for us alone."""
         return self.status.seen_at is not None or self.status.waits
 
-    def is_fresh(self, place: Place, fresh_s: float, clock: Clock) -> bool:
+    def is_fresh(self, place: Place, fresh_s: float, now: float) -> bool:
         """Whether a call may rely on what was read of a list, which nobody may for over `fresh_s`."""
         read = self.read.get(place)
-        return read is not None and clock() < read.began + read.life_s(fresh_s)
+        return read is not None and now < read.began + read.life_s(fresh_s)
 
     def note(self, place: Place, read: Read) -> None:
         """Take note of what was read, unless what is known was asked for later."""
