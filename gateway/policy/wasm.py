@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -42,6 +43,9 @@ _BATCH = 32
 _MOST_ANSWERS: Final = 10_000
 _OCTETS: Final = 16 * 1024**2
 """What is remembered at once: decisions whose reasons may say anything, by digests of questions."""
+
+_UNBOUNDED: Final = ("arguments", "result")
+"""Everything else in the question of a call is bounded."""
 
 _FAILURES = (wasmtime.WasmtimeError, wasmtime.Trap, Aborted, Unsupported, TypeError, ValueError)
 """How an evaluation can fail; the last two are JSON that cannot be written or read."""
@@ -97,6 +101,9 @@ class WasmEngine:
         self._reads = reads
         self._reads_besides = None if reads is None else reads.at(VARIED)
         """What is read of what differs in the same circumstances."""
+        besides = () if self._reads_besides is None else self._reads_besides.paths
+        self._unbounded = tuple(at for at, path in enumerate(besides) if path[0] in _UNBOUNDED)
+        """Which of that may be large."""
         self._answers: Bounded[bytes, Decision] = Bounded(most=_MOST_ANSWERS, octets=_OCTETS)
         self._here = Seat(engine, module, octets)
         self._beside = Seat(engine, module, octets)
@@ -128,8 +135,7 @@ class WasmEngine:
         """
         if (known := self._known(question)) is not None:
             return self._again(known)
-        # Everything else in the question of a call is bounded.
-        large = [question.get(name) for name in ("arguments", "result")]
+        large = [question.get(name) for name in _UNBOUNDED]
         quick = amount(large, QUICK_NODES) <= QUICK_NODES
         return await self._in_time(question, self._decided, quick=quick)
 
@@ -217,7 +223,7 @@ class WasmEngine:
             known = self._evaluated(seat, fuel, question)
             self._answers.put(key, known, _octets(known))
         if isinstance(question, Question) and self._reads_besides is not None:
-            besides = digest_of(self._reads_besides.key(question))
+            besides = blake2b(self._reads_besides.key(question), digest_size=32).digest()
             question.circumstances.decide(self, besides, known)
         return self._again(known)
 
@@ -226,9 +232,9 @@ class WasmEngine:
         if not isinstance(question, Question) or self._reads_besides is None:
             return None
         read = self._reads_besides.found(question)
-        if amount(read, QUICK_NODES) > QUICK_NODES:
+        if amount([read[at] for at in self._unbounded], QUICK_NODES) > QUICK_NODES:
             return None  # not to be gone through here
-        besides = digest_of(orjson.dumps(read))
+        besides = blake2b(orjson.dumps(read), digest_size=32).digest()
         return question.circumstances.decision_of(self, besides)
 
     def _again(self, known: Decision) -> Decision:
