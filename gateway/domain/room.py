@@ -199,7 +199,8 @@ class Share:
     def end(self) -> None:
         """Give everything back."""
         self.over = True
-        self.let_go()
+        if self._held:
+            self.let_go()
         if self._taken:
             self._rooms.leave(self.who, self._taken)
         self._taken = 0

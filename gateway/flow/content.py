@@ -97,19 +97,24 @@ def text_of(content: Any) -> tuple[str, bool]:
     while waiting:
         name, node = waiting.pop()
         if isinstance(node, dict):
-            binary = node.get("type") in BINARY if isinstance(node.get("type"), str) else False
-            waiting += [
-                (key, member) for key, member in node.items() if not (binary and key == "data")
-            ][::-1]
+            kind = node.get("type")
+            if isinstance(kind, str) and kind in BINARY:
+                node = {key: member for key, member in node.items() if key != "data"}
+            waiting += reversed(node.items())
+            continue
+        if isinstance(node, str):
+            line = node if name in _UNNAMED else f"{name}: {node}"
         elif isinstance(node, list):
             waiting += [(name, item) for item in reversed(node)]
-        elif node is not None and not isinstance(node, bool):
-            plain = isinstance(node, str) and name in _UNNAMED
-            line = node if plain else f"{name}: {node}"
-            lines.append(line[:left])
-            left -= len(line)
-            if left < 0:  # a long name stands before each item of its list
-                return "\n".join(lines), False
+            continue
+        elif node is None or isinstance(node, bool):
+            continue
+        else:
+            line = f"{name}: {node}"
+        lines.append(line[:left])
+        left -= len(line)
+        if left < 0:  # a long name stands before each item of its list
+            return "\n".join(lines), False
     return "\n".join(lines), True
 
 

@@ -251,9 +251,13 @@ class McpEndpoint:
         self, scope: Scope, found: Found, body: bytes, asker: "_Asker", watch: "_Watch"
     ) -> Reply:
         try:
-            inbound = await in_turn(
-                asker.key, weight(body), _read, scope["method"], found, body, self._limits
-            )
+            if scope["method"] == "POST":
+                inbound = await in_turn(
+                    asker.key, weight(body), read_posted, found.headers, body, self._limits
+                )
+            else:
+                read = read_get if scope["method"] == "GET" else read_delete
+                inbound = read(found.pairs)
         except (ProtocolError, RateLimited) as error:
             rpc_id = error.rpc_id if isinstance(error, ProtocolError) else None
             unread = self._unread(scope, found.pairs, asker.address, rpc_id=rpc_id, body=body)
@@ -309,16 +313,6 @@ class McpEndpoint:
 def _server(scope: Scope) -> UpstreamId:
     """Return which server the path names; our own at `/mcp`."""
     return OWN if scope["path"] == AGGREGATE else UpstreamId(scope["path"][len(PREFIX) :])
-
-
-def _read(method: str, found: Found, body: bytes, limits: WireLimits) -> Inbound:
-    match method:
-        case "POST":
-            return read_posted(found.headers, body, limits)
-        case "GET":
-            return read_get(found.pairs)
-        case _:
-            return read_delete(found.pairs)
 
 
 @value

@@ -15,7 +15,7 @@ from gateway.wire.server_message import ServerMessage, parsed_message, require_p
 
 _META: Final = "_meta"
 _FRAME: Final = names_in("message")
-_HINTS: Final = (b"douane", b"decision_id", b"approval_id", b"reasons", b"error", b"\\u")
+_HINTS: Final = (b"douane", b"decision_id", b"approval_id", b"reasons", b'"error"', b"\\u")
 """One of these stands in every ASCII text that could hold a name of ours, without what names are compared without."""
 _UNSEEN: Final = re.compile(rb"\\[bfnrt]")
 _OF_A_REFUSAL: Final = ({"decisionid"}, {"approvalid"}, {"code", "reasons"})

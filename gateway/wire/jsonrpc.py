@@ -84,7 +84,7 @@ def is_request_id(found: object) -> bool:
 def _request(content: dict[str, Any], rpc_id: str | int | None, body: bytes) -> Message:
     if not content.keys() <= _REQUEST:
         raise ProtocolError("The message has a member that JSON-RPC does not know", rpc_id=rpc_id)
-    if "id" in content and not is_request_id(rpc_id):
+    if isinstance(rpc_id, str) and not is_request_id(rpc_id):
         raise ProtocolError(f"The id must be an integer, or {LONGEST_ID} printable characters")
     method = content["method"]
     if not isinstance(method, str) or not method:
