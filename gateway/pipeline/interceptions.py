@@ -6,13 +6,15 @@ person, session and span that has none yet, and where there is another number of
 
 import hmac
 import json
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from gateway.domain._value import value
-from gateway.domain.bounded import Bounded, octets_of
+from gateway.domain.bounded import ENTRY, Bounded, digest_of, octets_of
 from gateway.domain.calls import CallId
 from gateway.domain.document import Digest, canonical
 from gateway.domain.flow import RunHandle, RunHint
@@ -32,15 +34,19 @@ from gateway.wire.interceptors import EVENTS, Invocation, Phase
 T = TypeVar("T")
 
 _MOST: Final = 20_000
-_OCTETS: Final = 64 * 1024**2
+_OCTETS: Final = 32 * 1024**2
+"""Of each host, of what it has open and of what was judged for it."""
 _HANDLE_CHARACTERS: Final = 43
 _INVALID_PARAMS: Final = -32602
 
 _REMEMBERED_S: Final = 3600.0
 """How long a call whose result is late still counts as one that waits: another's is not its."""
 
-_Key = tuple[str, ...]
-"""A host, whose call it is and of what, a session and a span."""
+_AMBIGUOUS: Final = 2
+"""Calls that nobody tells apart: more of them say no more, and the last ones wait for longest."""
+
+_Key = bytes
+"""Stands for whose call it is and of what, a session and a span: a host names them as it likes."""
 
 
 @value
@@ -89,8 +95,9 @@ class Interceptions:
         self._runs = runs
         self._seal_key = seal_key
         self._clock = clock
-        self._open: Bounded[_Key, tuple[Sent, ...]] = Bounded(most=_MOST, octets=_OCTETS)
-        self._judged: Bounded[_Key, Judged] = Bounded(most=_MOST, octets=_OCTETS)
+        self._open: defaultdict[str, Bounded[_Key, tuple[Sent, ...]]] = defaultdict(_room)
+        self._judged: defaultdict[str, Bounded[_Key, Judged]] = defaultdict(_room)
+        """By the host's plane: what one leaves open takes no room of another."""
 
     async def validated(
         self, host: InterceptorHost, asking: Asking, seen: Invocation
@@ -108,16 +115,19 @@ class Interceptions:
         answer = await self._decisions.answer(asking, asked)
         if not answer.decision:
             return _why(answer)
-        key, due = _key(host, seen), self._clock() + host.plane.report_within_s
-        octets = await _beside(host, asked.arguments, octets_of)
+        key, due = await _beside(host, seen.principal, partial(_key, host, seen)), self._due(host)
+        octets = ENTRY + await _beside(host, _kept_of(asked), octets_of)
         sent = Sent(decision=answer.context["decision_id"], asked=asked, due=due, octets=octets)
-        waiting = (*self._waiting(key), sent)
-        self._open.put(key, waiting, sum(each.octets for each in waiting))
+        waiting = (*self._waiting(host, key), sent)[-_AMBIGUOUS:]
+        self._open[host.plane.name].put(key, waiting, sum(each.octets for each in waiting))
         return ()
 
-    def _waiting(self, key: _Key) -> tuple[Sent, ...]:
-        now = self._clock()
-        return tuple(one for one in self._open.get(key) or () if one.due + _REMEMBERED_S > now)
+    def _due(self, host: InterceptorHost) -> float:
+        return self._clock() + host.plane.report_within_s
+
+    def _waiting(self, host: InterceptorHost, key: _Key) -> tuple[Sent, ...]:
+        now, found = self._clock(), self._open[host.plane.name].get(key) or ()
+        return tuple(one for one in found if one.due + _REMEMBERED_S > now)
 
     async def given(
         self, host: InterceptorHost, asking: Asking, seen: Invocation
@@ -135,11 +145,12 @@ class Interceptions:
 
     async def _response(self, host: InterceptorHost, asking: Asking, seen: Invocation) -> Judged:
         """Return what is said of a response: once, whichever interceptor is asked first."""
-        key, came = _key(host, seen), await _beside(host, seen.payload, _digest)
-        known = self._judged.get(key)
+        key = await _beside(host, seen.principal, partial(_key, host, seen))
+        came = await _beside(host, seen.payload, _digest)
+        known = self._judged[host.plane.name].get(key)
         if known is not None and seen.name not in known.told and came in (known.came, known.given):
-            return self._kept(key, replace(known, told=known.told | {seen.name}))
-        waiting = self._waiting(key)
+            return self._kept(host, key, replace(known, told=known.told | {seen.name}))
+        waiting = self._waiting(host, key)
         if len(waiting) != 1 or not _is_of(seen, waiting[0]):
             why = Denied("no one call of this session waits for a result")
             await self._decisions.refuse(
@@ -166,11 +177,11 @@ class Interceptions:
             told=frozenset({seen.name}),
         )
         # Nothing is awaited between: whoever is asked next finds the one or the other.
-        self._open.pop(key)
-        return self._kept(key, judged)
+        self._open[host.plane.name].pop(key)
+        return self._kept(host, key, judged)
 
-    def _kept(self, key: _Key, judged: Judged) -> Judged:
-        self._judged.put(key, judged, judged.octets)
+    def _kept(self, host: InterceptorHost, key: _Key, judged: Judged) -> Judged:
+        self._judged[host.plane.name].put(key, judged, judged.octets)
         return judged
 
     async def _placed(
@@ -249,10 +260,20 @@ def _replaced(answer: Answer, payload: Mapping[str, Any]) -> Mapping[str, Any]:
     return payload
 
 
-def _key(host: InterceptorHost, seen: Invocation) -> _Key:
-    caller = _subject(host, seen.principal)
+def _room() -> Bounded[_Key, Any]:
+    return Bounded(most=_MOST, octets=_OCTETS)
+
+
+def _kept_of(asked: Evaluation) -> Sequence[Any]:
+    """Return what a host chose of a question that is kept until its result comes."""
+    who, what = asked.subject, asked.resource
+    return [who.id, who.properties, what.id, what.properties, asked.arguments]
+
+
+def _key(host: InterceptorHost, seen: Invocation, principal: Mapping[str, Any]) -> _Key:
+    caller = _subject(host, principal)
     whose = caller.id, str(caller.properties.get("iss", ""))
-    return host.plane.name, *whose, seen.event, seen.session, seen.span
+    return digest_of(host.plane.name, *whose, seen.event, seen.session, seen.span)
 
 
 def _is_of(seen: Invocation, sent: Sent) -> bool:
