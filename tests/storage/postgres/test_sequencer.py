@@ -287,7 +287,8 @@ def test_who_stands_ready_waits_no_longer_than_the_lease(address: str) -> None:
         closing(connect(address, application="test")) as silent,
         closing(connect(address, application="test")) as ready,
     ):
-        leading(silent, lease_s=0.2)
+        leading(silent)
+        silent.execute("UPDATE tree SET until = clock_timestamp() + interval '1 s'")
         assert lead(ready, "other", key=KEY, lease_s=1.0, wait_s=PATIENCE_S) is not None
 
 
