@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -135,13 +136,18 @@ async def test_the_inspector_lists_calls_and_is_refused(
 ) -> None:
     async def inspect(*arguments: str) -> tuple[int, Any]:
         authorization = f"Authorization: Bearer {gateway.token(server)}"
+        # Three at once: each its own, as what they keep there is not made for that.
+        home = str(tmp_path / uuid.uuid4().hex)
         status, printed = await run(
             *(str(INSPECTOR), gateway.endpoint(server), "--transport", "http"),
             *("--protocol-era", era),
             *("--header", authorization, "--format", "json", "-q", *arguments),
-            environment={"MCP_CATALOG_PATH": str(tmp_path / "mcp.json"), "HOME": str(tmp_path)},
+            environment={"MCP_CATALOG_PATH": f"{home}/mcp.json", "HOME": home},
         )
-        return status, json.loads(printed)
+        try:
+            return status, json.loads(printed)
+        except ValueError:
+            pytest.fail(f"{arguments} ended with {status} and printed {printed!r}")
 
     (allowed, given), (denied, others) = (
         (tool, [f"{name}={word}" for name, word in arguments.items()])
