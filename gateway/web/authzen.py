@@ -24,7 +24,7 @@ from gateway.web.access_requests import (
     method_of,
     problem,
 )
-from gateway.web.plane_requests import PlaneDoor, Told, is_json, keyed, read_body, status_of
+from gateway.web.plane_requests import Came, PlaneDoor, Told, is_json, read_body, status_of
 from gateway.wire.access_requests import Submission, read_submission
 from gateway.wire.authzen import (
     REQUESTS,
@@ -96,7 +96,6 @@ class AuthzenEndpoint:
         new_id: Callable[[], str],
     ) -> None:
         """Take where the keys are published that sign what binds `requests` for access."""
-        self._by_key = {plane.key_digest: plane for plane in planes.values()}
         self._decisions = decisions
         self._requests = RequestsForAccess(requests, public_url=public_url)
         takes = any(plane.access_requests for plane in planes.values())
@@ -105,7 +104,7 @@ class AuthzenEndpoint:
         self._json_depth = json_depth
         self._door = PlaneDoor(
             client_address=client_address,
-            knows=lambda headers: keyed(headers, self._by_key) is not None,
+            by_key={plane.key_digest: plane for plane in planes.values()},
             refused_unread=refused_unread,
             new_id=new_id,
         )
@@ -123,8 +122,7 @@ class AuthzenEndpoint:
         scope: Scope,
         headers: Mapping[str, str],
         receive: Receive,
-        address: str,
-        request_id: str,
+        came: Came,
     ) -> Told:
         path = scope["path"]
         method = _method(path)
@@ -132,16 +130,16 @@ class AuthzenEndpoint:
             return Told(status=405, body=orjson.dumps(f"use {method}"))
         if path == METADATA:
             return Told(status=200, body=self._metadata)
-        plane = keyed(headers, self._by_key)
+        plane: Plane | None = came.holder
         try:
             try:
                 asked = await self._read(plane, path, headers, receive)
             except GatewayError as error:
                 await self._decisions.refuse(
-                    error, source_ip=address, request_id=request_id, plane=plane
+                    error, source_ip=came.address, request_id=came.request_id, plane=plane
                 )
                 raise
-            asking = Asking(plane=asked[0], source_ip=address, request_id=request_id)
+            asking = Asking(plane=asked[0], source_ip=came.address, request_id=came.request_id)
             return await self._told(asking, asked[1], path, headers)
         except GatewayError as error:
             return _refused(error, path)

@@ -16,7 +16,7 @@ from gateway.pipeline.decision_point import DecisionPoint
 from gateway.pipeline.interceptions import Interceptions
 from gateway.pipeline.plane_records import Asking, asked_by
 from gateway.turns import QUICK_NODES, finished, in_turn
-from gateway.web.plane_requests import PlaneDoor, Told, is_json, keyed, read_body, status_of
+from gateway.web.plane_requests import Came, PlaneDoor, Told, is_json, read_body, status_of
 from gateway.wire import jsontext
 from gateway.wire.eras import SELF
 from gateway.wire.interceptors import (
@@ -50,14 +50,13 @@ class InterceptorEndpoint:
         refused_unread: Callable[[str, str], None],
         new_id: Callable[[], str],
     ) -> None:
-        self._by_key = {host.plane.key_digest: host for host in hosts.values()}
         self._intercepting = intercepting
         self._decisions = decisions
         self._most_bytes = most_bytes
         self._limits = limits
         self._door = PlaneDoor(
             client_address=client_address,
-            knows=lambda headers: keyed(headers, self._by_key) is not None,
+            by_key={host.plane.key_digest: host for host in hosts.values()},
             refused_unread=refused_unread,
             new_id=new_id,
         )
@@ -75,26 +74,25 @@ class InterceptorEndpoint:
         scope: Scope,
         headers: Mapping[str, str],
         receive: Receive,
-        address: str,
-        request_id: str,
+        came: Came,
     ) -> Told:
         if scope["method"] != "POST":
             return _told(405, "use POST")
-        host = keyed(headers, self._by_key)
+        host: InterceptorHost | None = came.holder
         try:
             try:
                 known, message = await self._read(host, headers, receive)
             except GatewayError as error:
                 plane = None if host is None else host.plane
                 await self._decisions.refuse(
-                    error, source_ip=address, request_id=request_id, plane=plane
+                    error, source_ip=came.address, request_id=came.request_id, plane=plane
                 )
                 raise
         except GatewayError as error:
             return _told(status_of(error), _failed(None, error))
         if message.form is not Form.REQUEST:
             return Told(status=202, body=b"")
-        asking = Asking(plane=known.plane, source_ip=address, request_id=request_id)
+        asking = Asking(plane=known.plane, source_ip=came.address, request_id=came.request_id)
         try:
             result = await self._result(known, asking, message)
         except GatewayError as error:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
@@ -34,8 +34,18 @@ class Told:
     more: tuple[tuple[bytes, bytes], ...] = ()
 
 
-Answering: TypeAlias = Callable[[Scope, Mapping[str, str], Receive, str, str], Awaitable[Told]]
-"""Answers a request with these headers, of this address, that is called so."""
+@value
+class Came:
+    """Whose request has come, from where, and how it is called."""
+
+    holder: Any
+    """Of its key; `None`: nobody that is registered."""
+    address: str
+    request_id: str
+
+
+Answering: TypeAlias = Callable[[Scope, Mapping[str, str], Receive, Came], Awaitable[Told]]
+"""Answers a request with these headers."""
 
 
 class PlaneDoor:
@@ -45,12 +55,12 @@ class PlaneDoor:
         self,
         *,
         client_address: Callable[[Scope], str],
-        knows: Callable[[Mapping[str, str]], bool],
+        by_key: Mapping[bytes, object],
         refused_unread: Callable[[str, str], None],
         new_id: Callable[[], str],
     ) -> None:
-        """Hear whoever `knows` says has a key, however often somebody at their address was wrong."""
-        self._knows = knows
+        """Hear whoever has a key of these digests, however often somebody at their address was wrong."""
+        self._by_key = by_key
         self._client_address = client_address
         self._refused_unread = refused_unread
         self._new_id = new_id
@@ -62,7 +72,8 @@ class PlaneDoor:
         """Answer one HTTP request."""
         address = self._client_address(scope)
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
-        is_known = self._knows(headers)
+        holder = keyed(headers, self._by_key)
+        is_known = holder is not None
         if not is_known:
             if (refused := throttled(self._failures, address)) is not None:
                 self._refused_unread(refused.code, address)
@@ -71,7 +82,8 @@ class PlaneDoor:
             # Before it is on record: of many at once each counts.
             self._failures.note(address, asyncio.get_running_loop().time())
         request_id = request_id_of(headers) or self._new_id()
-        told = await answering(scope, headers, receive, address, request_id)
+        came = Came(holder=holder, address=address, request_id=request_id)
+        told = await answering(scope, headers, receive, came)
         fields = [
             (b"content-type", told.media.encode()),
             (b"cache-control", b"no-store"),

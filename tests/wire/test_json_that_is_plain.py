@@ -12,7 +12,10 @@ from gateway.wire import jsontext
 
 DEPTH = 40
 TEXTS = st.text() | st.sampled_from(
-    ["a", "A", "1234567890123456", "\u2028", "\x7f", "é", "\U0001f600", '"', "\\", "/"]
+    [
+        *("a", "A", "1234567890123456", "\u2028", "\x7f", "é", "\U0001f600", '"', "\\", "/"),
+        *(", ", ": ", '", "', '": "', ",  ", "\\, "),
+    ]
 )
 NUMBERS = (
     st.integers(-(2**70), 2**70)
@@ -34,7 +37,7 @@ SPELLINGS = st.builds(
 )
 WORDS = st.lists(
     st.sampled_from((
-        b'{"a":1,"a":2}', b"1e5", b"1E400", b"-0", b"-0.0", b"0.10", b"01", b"NaN", b'"\\ud800"',
+        b'{"a":1,"a":2}', b'{"a": 1, "a": 1}', b'{"a, ": 1}', b", ", b": ", b'", "', b"1e5", b"1E400", b"-0", b"-0.0", b"0.10", b"01", b"NaN", b'"\\ud800"',
         b"[", b"]", b"{", b"}", b",", b":", b'"a"', b"1", b"9007199254740993", b" ", b"\xff",
         b"1e-400", b"1e23", b'"\\u0061"', b"\xef\xbb\xbf", b"9" * 15, b"0." + b"9" * 15,
     )),
@@ -55,6 +58,9 @@ def outcome(text: bytes, *, exact: bool) -> str:
 @settings(max_examples=400, deadline=None)
 @given(text=SPELLINGS | WORDS)
 @example(text=b'{"a":1,"a":1}')
+@example(text=b'{"a": 1, "a": 1}')
+@example(text=b'{"a": 1, "b": "a, b: c", "c": [1, 2]}')
+@example(text=b'{"a":  1}')
 @example(text=b"9007199254740993")
 @example(text=b'["\xed\xa0\x80"]')
 @example(text=b"[" * 40 + b"]" * 40)
@@ -63,6 +69,13 @@ def test_both_ways_to_read_a_text_come_to_the_same(text: bytes, exact: bool) -> 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jsontext, "_LONG_NUMBER", re.compile(b""))
         assert found == outcome(text, exact=exact)
+
+
+def test_what_is_written_with_spaces_is_read_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"a": [1, 2.5, "b, c: d"], "e": {}}
+    monkeypatch.setattr(jsontext, "_EXACT", lambda _: "one by one")
+    assert jsontext.read_exact(json.dumps(said, indent=1).encode(), DEPTH) == "one by one"
+    assert jsontext.read_exact(json.dumps(said).encode(), DEPTH) == said
 
 
 def test_a_text_of_any_depth_that_is_allowed_is_read() -> None:
