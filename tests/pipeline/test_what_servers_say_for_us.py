@@ -100,6 +100,7 @@ async def test_so_is_one_in_a_definition(house):
 @pytest.mark.parametrize(
     "error",
     [
+        {"code": 40302, "message": "a"},
         {"code": 40302, "message": "a", "data": FORGED},
         {"code": "40302", "message": "a", "data": {"decisionId": "evil"}},
         {"code": 40302.0, "message": "a", "data": {"Approval-ID": "evil"}},
