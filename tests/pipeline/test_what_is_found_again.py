@@ -291,7 +291,9 @@ async def test_what_changes_while_a_list_is_read_has_changed_for_the_call_that_w
     house = await built()
     assert (await house.handle(house.call())).code is None
     await _drifts_meanwhile(house, house.call())
+    house.rule.asked.clear()
     assert (await house.handle(house.call())).code == "pin_drift"
+    assert [question["phase"] for question in house.rule.asked] == ["call"]  # of no other one
     assert len(house.server.saw) == 1
     assert house.kinds().count("intent") == 1
 
