@@ -66,25 +66,38 @@ run_open if input.flow.label.confidentiality in {"public", "internal"}
 
 flow_deny contains {"code": "no_flow", "message": "nothing is known of the data of this call"} if {
 	is_judged
-	not input.flow.label
+	not is_told
+}
+
+is_told if {
+	is_object(input.flow.label)
+	every list in [input.flow.destinations, object.get(input.flow, "links", []), input.flow.payload] {
+		is_array(list)
+		every one in list { is_object(one) }
+	}
+	every part in input.flow.payload { is_array(part.matches) }
 }
 
 # The task. A host that declares which tools it needs has asked for no others.
 flow_deny contains {"code": "not_in_task", "message": "the declared task does not include this tool"} if {
 	is_tool_call
-	is_array(input.task.tools)
-	every name in tool_names {
-		not name in input.task.tools
-	}
+	not in_task
 }
 
-tool_names := {input.target.name} | {concat(joint, [input.target.server, input.target.name]) | some joint in ["/", "__"]}
+in_task if not input.task
+in_task if object.get(input.task, "tools", null) == null
+
+in_task if {
+	is_array(input.task.tools)
+	some name in input.task.tools
+	name in ({input.target.name} | {concat(joint, [input.target.server, input.target.name]) | some joint in ["/", "__"]})
+}
 
 # Example: the user asked when they are free, and mail is to be sent to a colleague.
 flow_ask contains {"code": "not_in_task", "message": "the user's words do not ask for what this tool does"} if {
 	is_tool_call
 	proof_needed
-	input.flow.asked_for == false
+	not object.get(input.flow, "asked_for", false) in {true, null}
 	not task_excused
 }
 
@@ -93,17 +106,18 @@ flow_ask contains {"code": "lasting", "message": "the tool sets up what goes on 
 	is_tool_call
 	not run_trusted
 	not effect == "read"
-	input.flow.lasting == true
+	object.get(input.flow, "lasting", true) != false
 	not asked_for
 }
 
 task_excused if row.task == "any"
 task_excused if asked
 
-# What is done to something that the user, the operator or a person who answered chose is judged by that.
+# What is done to what the user, the operator or a person who answered chose, all of it, is judged by that.
 task_excused if {
 	row.task == "place"
-	{one.by | some one in input.flow.destinations} & {"tenant", "task", "pointed", "standing"} != set()
+	names_destination
+	every one in input.flow.destinations { one.by in {"tenant", "task", "pointed", "standing"} }
 }
 
 # "Put him down for Friday": a deed that no table knows denies none that can be taken back, and asks
@@ -146,14 +160,19 @@ untrusted_message := concat("", ["the run has seen untrusted data, and the tool'
 
 # Destinations.
 # Example: a mail from outside says where to pay, and that is where the money would go.
-flow_ask contains {"code": "unproven_destination", "message": message} if {
+flow_ask contains {"code": "unproven_destination", "message": at("nothing shows that this destination is meant: ", destination)} if {
 	is_judged
 	proof_needed
 	some destination in input.flow.destinations
 	reaches(destination)
 	not accepted(destination)
-	message := concat("", ["nothing shows that this destination is meant: ", destination.path])
 }
+
+# What says not where it stands may stand anywhere, also beside the arguments.
+default path_of(_) := "$"
+
+path_of(one) := one.path if is_string(one.path)
+at(text, one) := concat("", [text, path_of(one)])
 
 proof_needed if not proof_waived
 
@@ -180,7 +199,12 @@ accepted(destination) if {
 
 # Of a tool that nobody labelled, what it says that it does decides whose choice is enough if asked for.
 # A person's standing answer is for what it does, as far as anybody knows.
-told := object.get(tables.effects, object.get(input.flow, "told", null), row)
+told := object.get(tables.effects, says, row)
+
+default says := ""
+
+says := null if input.flow.told == null
+says := input.flow.told if is_object(tables.effects[input.flow.told])
 
 accepted(destination) if {
 	input.flow.asked_for == null
@@ -198,8 +222,8 @@ accepted(destination) if {
 
 # Example: a stranger's transfer of one cent, and its list has their account as `counterparty_id`.
 is_somebodys_account(destination) if {
-	"pay" in {effect, object.get(input.flow, "told", null)}
-	destination.form == "account"
+	{effect, says} & {"pay", ""} != set()
+	not object.get(destination, "form", "account") in {"name", "email", "url", "text"}
 	destination.by == "own_id"
 }
 
@@ -212,36 +236,31 @@ reaches(destination) if not object.get(destination, "form", "url") in {"name", "
 flow_ask contains {"code": "unproven_payload", "message": "nothing shows that an outsider's words are meant"} if {
 	is_tool_call
 	not run_trusted
-	not object.get(input.flow, "told", effect) in {"read", "destroy"}
-	outsiders_words
-	not words_meant
-}
-
-outsiders_words if {
+	not says in {"read", "destroy"}
 	some part in input.flow.payload
-	part.said == "outsider"
+	not object.get(part, "said", "outsider") in {"", "pointed"}
+	not words_meant
 }
 
 # The words ask for the deed, and it is done to what nobody may have picked from a list.
 words_meant if {
-	some destination in input.flow.destinations
-	destination.by in {"tenant", "task", "pointed", "own_id", "name"}
+	names_destination
+	every one in input.flow.destinations { one.by in {"tenant", "task", "pointed", "own_id", "name"} }
 	asked
 }
 
 words_meant if {
 	names_destination
 	input.flow.asked_for == null
-	{d.integrity | some d in input.flow.destinations} == {"trusted"}
+	every one in input.flow.destinations { one.integrity == "trusted" }
 }
 
 # Example: a tool posts to one fixed place, which no argument names.
-flow_ask contains {"code": "no_destination", "message": message} if {
+flow_ask contains {"code": "no_destination", "message": concat("", ["the tool's effect is ", effect, ", and no argument says what it reaches"])} if {
 	is_tool_call
 	destination_needed
 	not names_destination
 	not needs_no_destination
-	message := concat("", ["the tool's effect is ", effect, ", and no argument says what it reaches"])
 }
 
 destination_needed if proof_needed
@@ -254,36 +273,30 @@ destination_needed if {
 names_destination if count(input.flow.destinations) > 0
 
 needs_no_destination if goes_nowhere
-
-needs_no_destination if {
-	not input.flow.names_where
-	row.unlabelled == "allow"
-}
+needs_no_destination if {row.empty, row.unlabelled} == {"allow"}
 
 # "Unlock my front door": what the tool does is all there is to say.
 needs_no_destination if {
-	not input.flow.names_where
-	asked_for
+	input.flow.names_where == false
+	"allow" in ({object.get(row, "unlabelled", "ask")} | {"allow" | asked_for})
 }
 
 # Links. Whoever follows one goes where it leads, so it is a destination of what is sent.
 # Example: a calendar entry from outside has all participants get "notes" under a short link.
-flow_ask contains {"code": "unproven_link", "message": message} if {
+flow_ask contains {"code": "unproven_link", "message": at("nothing shows that this link is meant: ", link)} if {
 	is_tool_call
 	proof_needed
 	not object.get(row, "links", "proven") in links_free
-	some link in input.flow.links
+	some link in object.get(input.flow, "links", [{}])
 	not object.get(link, "by", "nobody") in {"tenant", "task", "typed", "trusted_result"}
-	message := concat("", ["nothing shows that this link is meant: ", link.path])
 }
 
-links_free := {"any", "labelled"} - {"labelled" | is_string(input.flow.told)}
+links_free := {"any", "labelled"} - {"labelled" | object.get(input.flow, "told", "") != null}
 
 # Confidential data: what of earlier results is found in what is sent. Not to be found proves nothing.
-carried contains level if {
+carried contains level_of(found) if {
 	some part in input.flow.payload
 	some found in part.matches
-	level := level_of(found)
 }
 
 # What cannot be traced to a source that we know is private.
@@ -293,33 +306,20 @@ level_of(found) := "secret" if found.confidentiality == "secret"
 level_of(found) := "public" if found.confidentiality in {"public", "internal"}
 
 # Example: a paragraph of a private file stands in a mail to an address from the contacts.
-flow_ask contains {"code": "private_data_leaves", "message": message} if {
+flow_ask contains {"code": "private_data_leaves", "message": concat("", ["private data would go to ", place])} if {
 	sends_out
 	"private" in carried
-	some destination in input.flow.destinations
-	not may_receive(destination, "private")
-	message := concat("", ["private data would go to ", destination.path])
-}
-
-flow_ask contains {"code": "private_data_leaves", "message": "private data would go to no named place"} if {
-	sends_out
-	"private" in carried
-	not names_destination
-	not goes_nowhere
+	some place in barred("private")
 }
 
 # A secret goes nowhere of itself. With one in the run, nothing goes where nobody proved.
-flow_deny contains {"code": "secret_leaves", "message": message} if {
+flow_deny contains {"code": "secret_leaves", "message": concat("", ["this run has seen secrets, and data would go to ", place])} if {
 	sends_out
 	some level in secrets_at_stake
-	some destination in input.flow.destinations
-	not may_receive(destination, level)
-	message := concat("", ["this run has seen secrets, and data would go to ", destination.path])
+	some place in barred(level)
 }
 
-flow_deny contains {"code": "secret_leaves", "message": "this run has seen secrets, and data would leave"} if {
-	sends_out
-	some level in secrets_at_stake
+barred(level) := {path_of(one) | some one in input.flow.destinations; not may_receive(one, level)} | {"no named place" |
 	not names_destination
 	not goes_nowhere
 	not asked_of_it(level)
@@ -341,7 +341,7 @@ stays_there if not sends_out
 asked_of_it("seen") if asked_for
 
 secrets_at_stake contains "secret" if "secret" in carried
-secrets_at_stake contains "seen" if input.flow.label.confidentiality == "secret"
+secrets_at_stake contains "seen" if not object.get(input.flow.label, "confidentiality", "secret") in {"public", "internal", "private"}
 
 may_receive(destination, level) if destination.by in tables.confidential[level]
 may_receive(destination, "private") if destination.by in tables.confidential[concat("_", ["private", row.sends])]
@@ -390,7 +390,7 @@ sends_out if {
 sends_out if {
 	is_tool_call
 	some part in input.flow.payload
-	regex.match(`^\$($|\.(inputResponses|requestState|_meta))`, part.path)
+	regex.match(`^\$($|\.(inputResponses|requestState|_meta))`, path_of(part))
 }
 
 # A write, and a read of an address, reach others only through the destinations they name.

@@ -163,13 +163,16 @@ test_an_outsiders_words_are_carried_where_the_user_asked_for_it if {
 	}
 	every name in ["typed", "trusted_result"] {
 		decided([effect("egress"), going(name), told, asked_for(true)]) == asking("unproven_payload")
+		both := ["/flow/destinations", array.concat(fix.to("task"), fix.to(name))]
+		decided([effect("egress"), both, told, asked_for(true)]) == asking("unproven_payload")
 		decided([effect("egress"), going(name), told]) == allowed
 	}
 	decided([effect("write"), told]) == asking("unproven_payload")
 	decided([effect("write"), told, asked_for(true)]) == asking("unproven_payload")
 	decided([effect("write"), going("own_id"), told]) == asking("unproven_payload")
 	decided([effect("write"), told, clean]) == allowed
-	decided([told]) == allowed
+	decided([told]) == asking("unproven_payload")
+	decided([told, clean]) == allowed
 	decided([effect("destroy"), going("task"), told]) == allowed
 }
 
@@ -249,8 +252,12 @@ test_what_the_user_did_not_ask_for_is_asked_about if {
 	every word in ["typed", "trusted_result", "own_id"] {
 		decided([effect("write"), going(word), asked_for(false)]) == asking("not_in_task")
 	}
-	both := ["/flow/destinations", array.concat(fix.to("own_id"), fix.to("task"))]
-	decided([effect("write"), both, asked_for(false)]) == allowed
+	every word in ["own_id", "nobody", "outsider", "name"] {
+		both := ["/flow/destinations", array.concat(fix.to("task"), fix.to(word))]
+		"not_in_task" in decided([effect("write"), both, asked_for(false)])[1]
+	}
+	several := ["/flow/destinations", array.concat(fix.to("task"), fix.to("tenant"))]
+	decided([effect("write"), several, asked_for(false)]) == allowed
 	decided([effect("write"), asked_for(false)]) == asking("not_in_task")
 	decided([asked_for(false)]) == allowed
 }
@@ -351,6 +358,17 @@ test_a_tool_that_the_task_does_not_name_is_denied if {
 	decided([tools(null)]) == allowed
 }
 
+test_a_task_that_cannot_be_read_includes_no_tool if {
+	every wrong in ["search", 7, false, {"search": "search"}] {
+		decided([tools(wrong), clean]) == ["deny", ["not_in_task"]]
+	}
+	every wrong in ["search", 7, ["search"]] {
+		decided([["/task", wrong], clean]) == ["deny", ["not_in_task"]]
+	}
+	without(["/target/name"], [tools(["search"]), clean])[0] == "deny"
+	decided([["/task", {"prompt": null}]]) == allowed
+}
+
 # Effects that no destination makes good.
 
 test_a_program_is_not_run_in_an_untrusted_run if {
@@ -377,6 +395,133 @@ test_a_call_without_flow_is_denied if {
 		answer := douane.decision with input as question with data.douane.config as fix.config
 		fix.outcome(answer) == ["deny", ["no_flow"]]
 	}
+}
+
+# What lacks, or is no word that we know.
+
+without(paths, changes) := fix.outcome(answer) if {
+	question := json.patch(fix.with_changes(changes), [{"op": "remove", "path": path} | some path in paths])
+	answer := douane.decision with input as question with data.douane.config as fix.config
+}
+
+unreadable := [null, "x", 7, true, {"x": "y"}]
+
+test_what_is_known_of_a_call_has_its_form if {
+	every place in ["/flow/label", "/flow/destinations", "/flow/payload"] {
+		without([place], []) == ["deny", ["no_flow"]]
+		every wrong in [null, "x", 7, true] {
+			"no_flow" in decided([[place, wrong]])[1]
+		}
+	}
+	every place in ["/flow/destinations", "/flow/payload", "/flow/links"] {
+		"no_flow" in decided([[place, {"0": fix.to("tenant")[0]}]])[1]
+	}
+	every wrong in unreadable {
+		"no_flow" in decided([["/flow", wrong]])[1]
+		"no_flow" in decided([["/flow/payload", [{"path": "$.body", "said": "", "matches": wrong}]]])[1]
+	}
+	every place in ["/flow/destinations", "/flow/payload", "/flow/links"] {
+		every wrong in [null, "x", 7, true, ["x"]] {
+			"no_flow" in decided([[place, [wrong]]])[1]
+		}
+	}
+	"no_flow" in decided([["/flow/payload", [{"path": "$.body", "said": ""}]]])[1]
+}
+
+newer := ["/flow/asked_for", "/flow/told", "/flow/left_open", "/flow/unheard", "/flow/lasting", "/flow/links", "/flow/names_where"]
+
+test_a_read_of_which_only_the_contracts_members_are_told_is_one if {
+	without(newer, []) == allowed
+	without(newer, [going("nobody")]) == allowed
+	without(newer, [page]) == asking("unproven_destination")
+}
+
+test_what_is_not_told_of_the_words_asks_for_nothing if {
+	without(["/flow/asked_for"], [effect("egress"), going("task")]) == asking("not_in_task")
+	every wrong in ["true", 1, {}] {
+		decided([effect("egress"), going("task"), asked_for(wrong)]) == asking("not_in_task")
+		every name in ["/flow/left_open", "/flow/unheard"] {
+			decided([effect("egress"), going("task"), asked_for(false), [name, wrong]]) == asking("not_in_task")
+		}
+	}
+}
+
+test_what_may_go_on_by_itself_is_asked_for if {
+	without(["/flow/lasting"], [effect("write"), going("task")]) == asking("lasting")
+	every wrong in unreadable {
+		decided([effect("write"), going("task"), ["/flow/lasting", wrong]]) == asking("lasting")
+	}
+}
+
+test_where_nobody_says_whether_it_could_say_where_to_it_says_nothing if {
+	without(["/flow/names_where"], [effect("egress")]) == asking("no_destination")
+	without(["/flow/names_where"], [effect("egress"), asked_for(true)]) == asking("no_destination")
+	every wrong in [null, "x", 0] {
+		decided([effect("egress"), asked_for(true), ["/flow/names_where", wrong]]) == asking("no_destination")
+	}
+}
+
+test_links_of_which_nothing_is_told_are_not_meant if {
+	without(["/flow/links"], [effect("egress"), going("tenant")]) == asking("unproven_link")
+}
+
+test_what_an_unlabelled_tool_does_not_tell_is_the_worst if {
+	account := ["/flow/destinations", [object.union(one, {"form": "account"}) | some one in looked_up[1]]]
+	formless := ["/flow/destinations", [object.remove(one, ["form"]) | some one in looked_up[1]]]
+	without(["/flow/told"], [effect("destroy"), account, asked_for(true)]) == asking("unproven_destination")
+	without(["/flow/told"], [effect("destroy"), going("task"), linking("nobody"), asked_for(true)]) == asking("unproven_link")
+	without(["/flow/told"], [effect("destroy"), going("task"), told, asked_for(false)])[1][0] == "not_in_task"
+	every wrong in ["x", "", 7, ["read"]] {
+		decided([effect("destroy"), account, asked_for(true), says(wrong)]) == asking("unproven_destination")
+		"unproven_payload" in decided([effect("destroy"), going("typed"), told, asked_for(true), says(wrong)])[1]
+	}
+	every form in [null, "", "xyz", 7] {
+		odd := ["/flow/destinations", [object.union(one, {"form": form}) | some one in looked_up[1]]]
+		decided([effect("pay"), odd, asked_for(true)]) == asking("unproven_destination")
+	}
+	decided([effect("pay"), formless, asked_for(true)]) == asking("unproven_destination")
+	decided([effect("pay"), looked_up, asked_for(true)]) == allowed
+}
+
+test_a_place_without_a_path_is_one if {
+	nowhere := [object.remove(one, ["path"]) | some one in fix.to("nobody")]
+	listed := [object.remove(one, ["path"]) | some one in fix.to("typed")]
+	every places in [nowhere, [object.union(nowhere[0], {"path": 7})], [{}]] {
+		decided([effect("write"), ["/flow/destinations", places]]) == asking("unproven_destination")
+		"secret_leaves" in decided([effect("write"), ["/flow/destinations", places], secret])[1]
+	}
+	decided([effect("egress"), going("tenant"), ["/flow/links", nowhere]]) == asking("unproven_link")
+	decided([effect("egress"), ["/flow/destinations", listed], carrying("private")]) == asking("private_data_leaves")
+	decided([effect("egress"), ["/flow/destinations", listed], carrying("secret")]) == ["deny", ["secret_leaves"]]
+	"private data would go to $" in messages([effect("egress"), ["/flow/destinations", listed], carrying("private")])
+	every path in [null, 7, ["$.body"]] {
+		part := [object.union(one, {"path": path}) | some one in fix.carrying("private")]
+		decided([effect("write"), ["/flow/payload", part], clean]) == asking("private_data_leaves")
+	}
+}
+
+test_one_place_that_nobody_vouches_for_leaves_an_outsiders_words_unmeant if {
+	formed := [object.remove(one, ["integrity"]) | some one in fix.to("task")]
+	decided([effect("egress"), ["/flow/destinations", formed], told]) == asking("unproven_payload")
+	both := ["/flow/destinations", array.concat(fix.to("task"), formed)]
+	decided([effect("egress"), both, told]) == asking("unproven_payload")
+}
+
+test_words_of_which_nobody_says_whose_they_are_are_an_outsiders if {
+	every said in [null, "x", 7, {}] {
+		part := [object.union(one, {"said": said}) | some one in fix.told_by_outsider]
+		decided([effect("write"), ["/flow/payload", part]]) == asking("unproven_payload")
+	}
+	unsaid := [object.remove(one, ["said"]) | some one in fix.told_by_outsider]
+	decided([effect("write"), ["/flow/payload", unsaid]]) == asking("unproven_payload")
+}
+
+test_a_label_that_is_no_word_is_a_secret_ones if {
+	every level in [null, "x", 7, ["secret"]] {
+		decided([effect("egress"), going("nobody"), ["/flow/label", fix.label("trusted", level)]])[0] == "deny"
+		decided([effect("egress"), going("task"), ["/flow/label", fix.label("trusted", level)]]) == allowed
+	}
+	decided([effect("egress"), going("nobody"), ["/flow/label", {}]])[0] == "deny"
 }
 
 test_flow_is_not_missed_in_a_list if {

@@ -47,8 +47,12 @@ def test_a_rule_is_the_one_of_its_verdict_and_of_its_words() -> None:
 @pytest.mark.parametrize(
     ("code", "message", "ends"),
     [
-        ("secret_leaves", "this run has seen secrets, and data would leave", "would leave"),
-        ("secret_leaves", "this run has seen secrets, and data would go to $.to", "message"),
+        (
+            "secret_leaves",
+            "a secret of this run would go to a server that did not give it",
+            "give it",
+        ),
+        ("secret_leaves", "this run has seen secrets, and data would go to $.to", "place"),
         ("context_leaves", "a server asks for what other servers have said", "have said"),
     ],
 )
