@@ -32,6 +32,12 @@ class Reads:
             )
         )
 
+    def below(self, name: str) -> frozenset[str] | None:
+        """Return which members of the member `name` are read; `None` if it is as a whole."""
+        if (name,) in self.paths:
+            return None
+        return frozenset(path[1] for path in self.paths if path[0] == name)
+
     def found(self, question: Mapping[str, Any]) -> list[list[Any] | None]:
         """Return what of `question` is read, in a list each: null is not the same as nothing."""
         found: list[list[Any] | None] = []

@@ -40,6 +40,9 @@ QUICK_FUEL = 5_000_000
 _BATCH = 32
 """Decisions of one list between two turns of the event loop."""
 
+_LARGE: Final = ("arguments", "result")
+"""What of a question has no bound of its own: of these policy is shown what it reads."""
+
 _MOST_ANSWERS: Final = 10_000
 _OCTETS: Final = 16 * 1024**2
 """What is remembered at once: decisions whose reasons may say anything, by digests of questions."""
@@ -104,6 +107,7 @@ class WasmEngine:
         besides = () if self._reads_besides is None else self._reads_besides.paths
         self._unbounded = tuple(at for at, path in enumerate(besides) if path[0] in _UNBOUNDED)
         """Which of that may be large."""
+        self._shown = {} if reads is None else {name: reads.below(name) for name in _LARGE}
         self._answers: Bounded[bytes, Decision] = Bounded(most=_MOST_ANSWERS, octets=_OCTETS)
         self._here = Seat(engine, module, octets)
         self._beside = Seat(engine, module, octets)
@@ -247,8 +251,16 @@ class WasmEngine:
         )
 
     def _evaluated(self, seat: Seat, fuel: int, question: Mapping[str, Any]) -> Decision:
-        answer = self._run(seat, fuel, DECISION, question)
+        answer = self._run(seat, fuel, DECISION, {**question, **self._narrowed(question)})
         return read_decision(answer, id_=self._new_id(), policy_digest=self._digest)
+
+    def _narrowed(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is large in `question` with the members that policy reads: it answers alike."""
+        return {
+            name: {member: held[member] for member in shown if member in held}
+            for name, shown in self._shown.items()
+            if shown is not None and isinstance(held := question.get(name), dict)
+        }
 
     def _run(
         self,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.domain.decisions import Verdict
 from gateway.domain.question import Circumstances, Question
+from gateway.errors import PolicyUnavailable
 from gateway.policy.bundle import Policy, compile_wasm, prepare
 from gateway.policy.opa import Opa
 from gateway.policy.reads import Reads, reads_of
@@ -39,6 +40,23 @@ def engines(opa: Opa) -> tuple[WasmEngine, WasmEngine]:
     assert reads is not None
     fresh = WasmEngine(wasm, shipped.data, digest="d", clock=lambda: 0.0)
     return fresh, WasmEngine(wasm, shipped.data, digest="d", clock=lambda: 0.0, reads=reads)
+
+
+def test_policy_is_shown_what_it_reads_of_what_may_be_large(
+    engines: tuple[WasmEngine, WasmEngine],
+) -> None:
+    asked = question({"arguments": {"body": object(), "grants": []}, "result": {"x": object()}})
+    fresh, remembered = engines
+    assert remembered.decide(asked).verdict is Verdict.ALLOW
+    with pytest.raises(PolicyUnavailable):
+        fresh.decide(asked)
+
+
+def test_what_is_read_as_a_whole_is_shown_as_a_whole() -> None:
+    reads = Reads(paths=(("arguments", "a"), ("arguments", "b", "c"), ("result",)))
+    assert reads.below("arguments") == frozenset({"a", "b"})
+    assert reads.below("result") is None
+    assert reads.below("flow") == frozenset()
 
 
 LEAVES: st.SearchStrategy[Any] = st.sampled_from(
