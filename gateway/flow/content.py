@@ -101,20 +101,14 @@ def text_of(content: Any) -> tuple[str, bool]:
             if isinstance(kind, str) and kind in BINARY:
                 node = {key: member for key, member in node.items() if key != "data"}
             waiting += reversed(node.items())
-            continue
-        if isinstance(node, str):
-            line = node if name in _UNNAMED else f"{name}: {node}"
         elif isinstance(node, list):
             waiting += [(name, item) for item in reversed(node)]
-            continue
-        elif node is None or isinstance(node, bool):
-            continue
-        else:
-            line = f"{name}: {node}"
-        lines.append(line[:left])
-        left -= len(line)
-        if left < 0:  # a long name stands before each item of its list
-            return "\n".join(lines), False
+        elif node is not None and not isinstance(node, bool):
+            line = node if name in _UNNAMED and isinstance(node, str) else f"{name}: {node}"
+            lines.append(line[:left])
+            left -= len(line)
+            if left < 0:  # a long name stands before each item of its list
+                return "\n".join(lines), False
     return "\n".join(lines), True
 
 

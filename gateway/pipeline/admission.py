@@ -204,9 +204,9 @@ class Admission:
         granted: Granted | None = None
         decision = await self._decided(access, trail)
         if decision.verdict is not Verdict.ALLOW:
-            access, decision, usable, granted = await self._consulted(
-                access, decision, usable, trail
-            )
+            knowing, again, usable = await self._grants.consulted(access, decision, usable, trail)
+            self._approvals.require_no_refusal(access, knowing, decision, trail)
+            access, decision, granted = await self._approvals.consulted(knowing, again, trail)
             self._quotas.require_not_used_up(due, decision)
         yes = None if granted is None else granted.approval
         permit = permit_for(access, decision, session, yes=yes, grants=usable)
@@ -224,20 +224,6 @@ class Admission:
             raise
         trail.taken(taken)
         return permit
-
-    async def _consulted(
-        self,
-        access: AccessRequest,
-        decision: Decision,
-        places: Sequence[int | None],
-        trail: Trail,
-    ) -> tuple[AccessRequest, Decision, Sequence[int | None], Granted | None]:
-        """Return the call and its decision after grants and people were asked, and what they gave."""
-        knowing, again, usable = await self._grants.consulted(access, decision, places, trail)
-        if knowing is not access:
-            self._approvals.require_no_refusal(access, decision, trail)
-        access, decision, granted = await self._approvals.consulted(knowing, again, trail)
-        return access, decision, usable, granted
 
     async def _answer(
         self, call: Call, principal: Principal, run: Run, session: str | None, trail: Trail

@@ -134,15 +134,20 @@ class Approvals:
         granted = Granted(approval=found, access=access, decision=decision, bound=bound)
         return knowing, again, granted
 
-    def require_no_refusal(self, access: AccessRequest, decision: Decision, trail: Trail) -> None:
-        """Return unless a person has said no to this very call.
+    def require_no_refusal(
+        self, access: AccessRequest, knowing: AccessRequest, decision: Decision, trail: Trail
+    ) -> None:
+        """Return unless a person has said no to this very call, though a grant stands for a yes.
 
-        Who allowed calls of its kind beforehand has not read it, and who said no has.
+        Who allowed calls of its kind beforehand has not read it, and who said no has. `knowing` is
+        the call as policy was asked about it with the grant; the same, where none stands for it.
 
         Raises:
             Denied: A person said no.
 
         """
+        if knowing is access:
+            return
         try:
             bound = bound_by(access, decision, self._seal_key, plane=self._plane(access))
         except ApprovalRequired:

@@ -253,9 +253,8 @@ class DecisionPoint:
         """
         if self._debts.is_over(asking.plane, reported.decision):
             return cannot("reported_before", "a result is reported once, and in time")
-        principal = trail.principal(
-            await self._admission.gate.authenticate(call.credential, call.endpoint), ()
-        )
+        principal = await self._admission.gate.authenticate(call.credential, call.endpoint)
+        trail.principal(principal, ())
         run = trail.run(await self._runs.of(principal, RunHint()))
         worst = self._servers[call.server].default.join(STRICTEST_DEFAULT)
         trail.label((await self._runs.raise_label(run.id, worst, None)).label)

@@ -17,7 +17,7 @@ from gateway.domain.calls import AccessRequest, Call
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.flow import Run
 from gateway.domain.identity import Principal
-from gateway.domain.quotas import MILLIONTHS, UNCOUNTED, Charge, Count, Counted, Quota
+from gateway.domain.quotas import MILLIONTHS, Charge, Count, Counted, Quota
 from gateway.domain.tools import Kind, Pin, Target
 from gateway.errors import AuditUnavailable, Limit, RateLimited
 from gateway.pipeline.counts import Counts, Due, Taken
@@ -105,8 +105,6 @@ class Quotas:
 
     def facts(self, due: Sequence[Due]) -> Mapping[str, Any]:
         """Return what policy is told of what a call would use, and of what has no room for it."""
-        if not due:
-            return UNCOUNTED
         now = self._clock()
         for one in due:
             one.counts.turn(now)

@@ -75,10 +75,8 @@ class Rounds:
         if isinstance(page := result.get("nextCursor"), str):
             self._given.add(server, page_of_somebody(page))
         asked = result.get(REQUESTS)
-        if not isinstance(asked, dict) or not asked:
-            return
-        of = round_of(permit.call, permit.principal)
-        for name in asked:
+        for name in asked if isinstance(asked, dict) else ():
+            of = round_of(permit.call, permit.principal)
             self._given.add(server, _asked(None, name))
             self._given.add(server, _asked(of, name))
 

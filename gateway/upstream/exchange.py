@@ -39,9 +39,6 @@ _KEEP_ALIVE_S: Final = 4.0
 """Below the five seconds after which uvicorn and Node close an unused connection: a call that is
 sent into a closing one fails, and nothing is ever sent twice."""
 
-_REFUSING: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-"""Statuses that may come with a challenge."""
-
 _SYSTEM: Final = SystemResolver()
 
 
@@ -224,7 +221,7 @@ def _is_conditional(asked: Headers) -> bool:
 
 def _refuse_what_is_not_ours_to_relay(head: Head) -> None:
     status = head.status
-    challenge = ", ".join(head.fields.every("www-authenticate")) if status in _REFUSING else ""
+    challenge = ", ".join(head.fields.every("www-authenticate"))
     if status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FORBIDDEN and challenge):
         # Relayed, it would make the client doubt the token that it has for the gateway.
         raise Challenged(status, challenge, head.fields.get("dpop-nonce") or "")

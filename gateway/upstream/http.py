@@ -68,13 +68,12 @@ class HttpUpstream:
             headers.append((SESSION, permit.session))
         verb = _VERBS[message.form]
         is_told = _is_cancelled_by_message(call)
-        abandoned = partial(self._cancel_soon, permit) if is_told else nothing
         send = partial(
             self._exchange.send,
             verb,
             body=message.body,
             listens=message.form is Form.STREAM or message.method == _LISTENS,
-            abandoned=abandoned,
+            abandoned=partial(self._cancel_soon, permit) if is_told else nothing,
         )
         return await self._sent(permit.principal, headers, send, verb=verb)
 
