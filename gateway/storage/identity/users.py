@@ -34,7 +34,7 @@ _SIGNED_IN = (
 )
 _LINK = insert_into("links", ("link_hash", "user_id", "expires_at"))
 
-_SPENT = "INSERT INTO assertions (issuer, assertion_id, expires_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_SPENT = insert_into("assertions", ("issuer", "assertion_id", "expires_at"))
 _FIRST_LINK = "the first person's link"
 """Stands where an issuer does: what is used once stands in one table."""
 
@@ -84,10 +84,11 @@ class UserTables:
                 raise ValueError("somebody else is the first person already")
             try:
                 connection.execute(_INSERT, _row(user))
+                if first:
+                    # Other processes hold it, but none beyond its end: whoever begins later makes another one.
+                    connection.execute(_SPENT, (_FIRST_LINK, link_hash, link_until))
             except Refused as error:
                 raise ValueError("there is a person of that name or user already") from error
-            if first and link_hash:
-                _spend(connection, link_hash, link_until)
             if link_hash:
                 connection.execute(_LINK, (link_hash, user.id, link_until))
             return _Changed(_row_of(connection, user.id))
@@ -287,12 +288,3 @@ def _user(row: Row) -> User:
         created_by=created_by,
         disabled=bool(disabled),
     )
-
-
-def _spend(connection: Statements, link_hash: str, until: float) -> None:
-    """Note that the first person's link was used: other processes hold it, and nobody may be there again.
-
-    None of them holds it beyond `until`: whoever begins later makes another one.
-    """
-    if connection.execute(_SPENT, (_FIRST_LINK, link_hash, until)).rowcount != 1:
-        raise ValueError("that link made the first person already")
