@@ -1,4 +1,4 @@
-"""`douane storage`: where everything is kept, moved from a folder to PostgreSQL and back."""
+"""`douane storage`: where everything is kept, its tables made by their owner, and moved there and back."""
 
 import sys
 import time
@@ -11,7 +11,6 @@ import click
 from gateway.cli.context import Place, as_json, place
 from gateway.cli.failure import Failed
 from gateway.cli.output import print_fields
-from gateway.cli.tables import tables
 from gateway.errors import ConfigError
 
 _BAR: Final = 30
@@ -25,7 +24,25 @@ def storage() -> None:
     """Tables in PostgreSQL, and all that the gateway keeps moved there and back."""
 
 
-storage.add_command(tables)
+@storage.command()
+@click.option("--admit", "role", metavar="ROLE", help="Let this role be a gateway's user.")
+@click.option("--keeper", is_flag=True, help="Let it archive and remove old records as well.")
+@place
+def tables(place: Place, /, *, role: str | None, keeper: bool) -> None:
+    """Make the tables in the PostgreSQL of storage.url, or bring them up to date.
+
+    The user in storage.url is who owns them then. Nothing else is made, and no gateway is started. After an
+    upgrade, do so again with the same options.
+    """
+    if keeper and role is None:
+        raise click.UsageError("--keeper is for --admit")
+    from gateway.wiring import make_tables  # noqa: PLC0415 - it brings every adapter
+
+    try:
+        make_tables(place.config, admit=role or "", keeps=keeper)
+    except ConfigError as error:
+        raise Failed.of(error) from error
+    click.echo("the tables are up to date" + (f"; {role} is admitted" if role else ""))
 
 
 @storage.command("migrate")
