@@ -82,15 +82,17 @@ class Author:
         number = self._dice.randrange(1000)
         return f"{self._dice.choice(_NAMES)}{number}@{self._dice.choice(_PLACES)}.example"
 
-    def call(self, number: int, results: list[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return the arguments of a call."""
-        body = self.words(PAYLOAD_SIZE)
+    def call(
+        self, number: int, results: list[Mapping[str, Any]], size: int = PAYLOAD_SIZE
+    ) -> Mapping[str, Any]:
+        """Return the arguments of a call that carries `size` characters."""
+        body = self.words(size)
         if number % 3 == 0:
             quoted = self._dice.choice(results)["content"][0]["text"]
             begin = self._dice.randrange(RESULT_SIZE - 500)
-            body = body[: PAYLOAD_SIZE - 300] + quoted[begin : begin + 300]
+            body = body[: size - 300] + quoted[begin : begin + 300]
         elif number % 3 == 1:
-            body = body[: PAYLOAD_SIZE - 200] + base64.b64encode(body[:150].encode()).decode()
+            body = body[: size - 200] + base64.b64encode(body[:150].encode()).decode()
         return {"to": [self.address() for _ in range(1 + number % 3)], "body": body}
 
 
@@ -150,11 +152,22 @@ def _in_turn(author: Author) -> Iterator[float]:
         yield time.thread_time() - begun + _reviewed(provenance, call)
 
 
+def used(arguments: Mapping[str, Any]) -> Use:
+    """Return the use of a tool that sends `arguments`."""
+    return Use(server="s", tool="send", rule=_RULE, effect=Effect.EGRESS, arguments=arguments)
+
+
+def knowing(results: list[Mapping[str, Any]]) -> Knowledge:
+    """Return what is known where `results` were read."""
+    provenance, _ = _remembered(results)
+    return Knowledge(tenant=Tenant(), task=None, provenance=provenance)
+
+
 def _reviewed(provenance: Provenance, arguments: Mapping[str, Any]) -> float:
     begun = time.thread_time()
     review(
         Run(id=RunId("r"), label=STRICTEST_DEFAULT),
-        Use(server="s", tool="send", rule=_RULE, effect=Effect.EGRESS, arguments=arguments),
+        used(arguments),
         Knowledge(tenant=Tenant(), task=None, provenance=provenance),
     )
     return time.thread_time() - begun

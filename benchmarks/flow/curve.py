@@ -1,7 +1,8 @@
 """What each column of the tables is worth: tasks that pass against attacks that are refused.
 
 Each line is the shipped policy with one thing changed in all effects at once, or with another profile.
-What loosens a column is what an operator would write who is tired of its questions.
+What loosens a column is what an operator would write who is tired of its questions. They are played side by
+side: a call is reviewed once for all under which the agent has seen the same.
 
     python -m benchmarks.flow.curve --dir DIR
 """
@@ -17,11 +18,13 @@ from typing import Any
 import yaml
 
 from benchmarks.flow.figures import Tally
-from benchmarks.flow.offline import engine_of, measured
+from benchmarks.flow.offline import Conversation, engine_of, fewer, outcome_of
+from benchmarks.flow.outcome import Outcome
+from benchmarks.flow.people import People
 from benchmarks.flow.report import OWN, folder_of
-from benchmarks.flow.traces import ALL, read_suite, trace_files
-from benchmarks.flow.variants import PLAIN
+from benchmarks.flow.traces import ENCODED, Suite, Trace, configured, read_suite, trace_files
 from benchmarks.report import ROOT, print_table
+from gateway.policy.wasm import WasmEngine
 
 Flow = dict[str, Any]
 """What stands under `flow` in `data.yaml`."""
@@ -94,21 +97,65 @@ def changed(change: Callable[[Flow], None], folder: Path) -> Path:
     return policies
 
 
-def figures(change: Callable[[Flow], None], options: argparse.Namespace) -> Sequence[str]:
-    """Return util, sec and questions a task, with the words declared and without."""
-    told: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="douane-curve-") as folder:
-        engine = engine_of(changed(change, Path(folder)))
-        for declared in (1, 0):
-            options.declared = declared
-            suites = (
-                read_suite(name, path)
-                for each in options.dir or [OWN]
-                for name, path in trace_files(each).items()
-            )
-            tally = measured(suites, engine, options).tallies.get(ALL, Tally()).figures
-            told += [f"{tally[key]:g}" for key in ("util", "sec", "holds_per_task")]
-    return told
+def side_by_side(
+    suite: Suite, trace: Trace, engines: Mapping[str, WasmEngine], *, declared: bool
+) -> Mapping[str, Sequence[Outcome]]:
+    """Return what becomes of each step of `trace` under each of `engines`, as if each played it alone."""
+    config, people = configured(suite.settings, Path("labels.yaml")), People()
+    people.are_asked = False
+
+    def begun(executed: Sequence[Outcome]) -> Conversation:
+        conversation = Conversation(config, suite, engine, people, declared=declared)
+        for outcome in executed:
+            if outcome.executed:
+                conversation.take(outcome.step)
+        return conversation
+
+    engine = next(iter(engines.values()))
+    found: dict[str, list[Outcome]] = {name: [] for name in engines}
+    groups = [(begun(()), list(engines))]
+    for step in trace.steps:
+        split = []
+        for conversation, names in groups:
+            question, _ = conversation.asked(trace, step)
+            became = {name: outcome_of(step, engines[name].decide(question)) for name in names}
+            refused = [name for name in names if not became[name].executed]
+            passed = [name for name in names if became[name].executed]
+            if refused:
+                kept = begun(found[refused[0]]) if passed else conversation
+                split.append((kept, refused))
+            if passed:
+                conversation.take(step)
+                split.append((conversation, passed))
+            for name in names:
+                found[name].append(became[name])
+        groups = split
+    return found
+
+
+def figures(
+    suites: Sequence[Suite], engines: Mapping[str, WasmEngine], *, declared: bool
+) -> Mapping[str, Sequence[str]]:
+    """Return util, sec and questions a task under each of `engines`."""
+    tallies = {name: Tally() for name in engines}
+    for suite in suites:
+        for trace in suite.traces:
+            for name, became in side_by_side(suite, trace, engines, declared=declared).items():
+                tallies[name].add(trace, became)
+    keys = ("util", "sec", "holds_per_task")
+    found = {name: [f"{tally.figures[key]:g}" for key in keys] for name, tally in tallies.items()}
+    for name, told in found.items():
+        print("declared" if declared else "not", name, *told, sep="; ", file=sys.stderr, flush=True)
+    return found
+
+
+def engines_of(changes: Mapping[str, Callable[[Flow], None]]) -> Mapping[str, WasmEngine]:
+    """Return the engine of the shipped policy under each of `changes`."""
+    found = {}
+    for name, change in changes.items():
+        with tempfile.TemporaryDirectory(prefix="douane-curve-") as folder:
+            found[name] = engine_of(changed(change, Path(folder)))
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -117,12 +164,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dir", type=folder_of, action="append", help="a folder of suites")
     parser.add_argument("--most", type=int, default=60, help="no more attacks of a suite")
     options = parser.parse_args(arguments)
-    options.variants, options.labels, options.answered = (PLAIN,), None, False
+    suites = [
+        fewer(read_suite(name, path), options.most)
+        for folder in options.dir or [OWN]
+        for name, path in trace_files(folder).items()
+        if not name.endswith(ENCODED)
+    ]
+    engines = engines_of(CHANGES)
+    told = [figures(suites, engines, declared=declared) for declared in (True, False)]
     heads = [f"{when}: {what}" for when in ("declared", "not") for what in ("util", "sec", "holds")]
-    rows = []
-    for name, change in CHANGES.items():
-        rows.append((name, *figures(change, options)))
-        print(*rows[-1], sep="; ", file=sys.stderr, flush=True)
+    rows = [(name, *(text for figure in told for text in figure[name])) for name in CHANGES]
     print_table(("what is changed", *heads), rows)
     return 0
 

@@ -27,7 +27,7 @@ from gateway.dlp.detector import Detector
 from gateway.dlp.scanning import scan, told
 from gateway.dlp.values import RunValues
 from gateway.domain.decisions import Decision, Verdict
-from gateway.domain.flow import Run, RunId, Source, Task
+from gateway.domain.flow import FlowReview, Run, RunId, Source, Task
 from gateway.domain.labels import BOTTOM, Effect, Integrity
 from gateway.flow.content import content_label
 from gateway.flow.effects import result_label
@@ -37,6 +37,7 @@ from gateway.flow.reading import Answered
 from gateway.flow.review import review
 from gateway.flow.use import Knowledge, Use
 from gateway.policy.bundle import compile_wasm, prepare
+from gateway.policy.reads import reads_of
 from gateway.policy.settings import PolicySettings
 from gateway.policy.sources import read_sources
 from gateway.policy.toolchain import find_opa
@@ -49,8 +50,12 @@ _ENVELOPE = 300
 """Bytes of a message beside what it says."""
 
 
-def engine_of(policies: Path) -> WasmEngine:
-    """Return the engine of `policies`, which are compiled and not tested."""
+def engine_of(policies: Path, *, remembers: bool = False) -> WasmEngine:
+    """Return the engine of `policies`, which are compiled and not tested.
+
+    If it `remembers`, it is as the gateway's: equal questions are evaluated once, and policy is shown
+    what it reads of what may be large.
+    """
     opa = find_opa()
     sources = read_sources(PolicySettings(path=str(policies)), opa)
     policy = prepare(opa, sources, _ROLES, tested=False)
@@ -59,6 +64,7 @@ def engine_of(policies: Path) -> WasmEngine:
         policy.data,
         digest=policy.digest,
         clock=lambda: 1_800_000_000.0,
+        reads=reads_of(policy.modules) if remembers else None,
         new_id=lambda: "d_1",
     )
 
@@ -89,16 +95,25 @@ class Conversation:
         return [self._outcome(trace, step) for step in trace.steps]
 
     def _outcome(self, trace: Trace, step: Step) -> Outcome:
-        decision = self.decided(trace, step)
-        if decision.verdict is not Verdict.ALLOW:
-            codes = tuple(reason.code for reason in decision.reasons)
-            code = _CODES[decision.verdict]
-            return Outcome(step=step, code=code, reasons=codes, executed=False)
-        self._take(step)
-        return Outcome(step=step, code=None, executed=True)
+        asked, flow = self.asked(trace, step)
+        decision = self._engine.decide(asked)
+        if decision.verdict is Verdict.ASK and not trace.is_attack:
+            stands = self._people.answer(
+                asked,
+                flow,
+                run=self._run,
+                tool=(step.server, step.tool),
+                effect=self._effect(step),
+                engine=self._engine,
+            )
+            decision = replace(decision, verdict=Verdict.ALLOW) if stands else decision
+        outcome = outcome_of(step, decision)
+        if outcome.executed:
+            self.take(step)
+        return outcome
 
-    def decided(self, trace: Trace, step: Step) -> Decision:
-        """Return what policy says of the call of `step`."""
+    def asked(self, trace: Trace, step: Step) -> tuple[Mapping[str, Any], FlowReview]:
+        """Return what policy is asked about the call of `step`, and the review in it."""
         rule = self._config.servers[step.server].rule.tool(step.tool)
         task = Task(prompt=trace.prompt) if self._declared else None
         effect = self._effect(step)
@@ -121,14 +136,7 @@ class Conversation:
         found = scan(_DETECTOR, step.arguments, self._named(step))
         given = self._values.givers(step.server, found, task.prompt or "" if task else "")
         dlp = {"arguments": told(found, given), "result": []}
-        question = {**_question(step, effect, task, flow_input(flow)), "dlp": dlp}
-        decision = self._engine.decide(question)
-        if decision.verdict is Verdict.ASK and not trace.is_attack:
-            stands = self._people.answer(
-                question, flow, run=self._run, tool=tool, effect=effect, engine=self._engine
-            )
-            return replace(decision, verdict=Verdict.ALLOW) if stands else decision
-        return decision
+        return {**question(step, effect, task, flow_input(flow)), "dlp": dlp}, flow
 
     def _named(self, step: Step) -> Collection[str]:
         schema = self._tools[step.server, step.tool].get("inputSchema") or {}
@@ -142,7 +150,8 @@ class Conversation:
         annotations = self._tools[step.server, step.tool].get("annotations") or {}
         return Effect.READ if annotations.get("readOnlyHint") is True else Effect.DESTROY
 
-    def _take(self, step: Step) -> None:
+    def take(self, step: Step) -> None:
+        """Let the agent see what the call of `step` returned."""
         server = self._config.servers[step.server].rule
         rule, effect = server.tool(step.tool), self._effect(step)
         before, self._record = self._run.label, self._record + 1
@@ -173,9 +182,18 @@ class Conversation:
         )
 
 
-def _question(
+def outcome_of(step: Step, decision: Decision) -> Outcome:
+    """Return what becomes of the call of `step`."""
+    if decision.verdict is Verdict.ALLOW:
+        return Outcome(step=step, code=None, executed=True)
+    codes = tuple(reason.code for reason in decision.reasons)
+    return Outcome(step=step, code=_CODES[decision.verdict], reasons=codes, executed=False)
+
+
+def question(
     step: Step, effect: Effect, task: Task | None, flow: Mapping[str, Any]
 ) -> Mapping[str, Any]:
+    """Return what policy is asked about the call of `step`, but for sensitive data."""
     return {
         "version": 1,
         "phase": "call",
@@ -231,7 +249,7 @@ def measured(suites: Iterable[Suite], engine: WasmEngine, options: argparse.Name
     """Play every one of `suites`."""
     found = Findings()
     for suite in suites:
-        for play in plays(_fewer(suite, options.most), options.variants):
+        for play in plays(fewer(suite, options.most), options.variants):
             labels = options.labels
             settings = play.settings if labels is None else labelled(suite, labels)
             played_as = replace(play, settings=settings)
@@ -241,7 +259,7 @@ def measured(suites: Iterable[Suite], engine: WasmEngine, options: argparse.Name
     return found
 
 
-def _fewer(suite: Suite, most: int | None) -> Suite:
+def fewer(suite: Suite, most: int | None) -> Suite:
     """Return `suite` with every task, and no more than `most` attacks, evenly taken."""
     if most is None:
         return suite

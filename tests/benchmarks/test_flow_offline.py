@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks.flow.curve import CHANGES, changed
+from benchmarks.flow.curve import CHANGES, changed, side_by_side
 from benchmarks.flow.offline import engine_of, played
 from benchmarks.flow.report import OWN
 from benchmarks.flow.traces import Suite, read_suite, trace_files
@@ -53,6 +53,17 @@ def test_what_a_person_answered_for_good_is_not_asked_again_and_no_attack_gains(
     before, after = (refused(suite, engine, answered=answered) for answered in (False, True))
     assert after < before
     assert {one for one in before - after if one[2]} == set()
+
+
+def test_what_is_played_side_by_side_becomes_what_it_is_alone(
+    suite: Suite, engine: WasmEngine, tmp_path: Path
+) -> None:
+    stricter = engine_of(changed(CHANGES["tighter: a weak proof is never enough"], tmp_path))
+    for trace in suite.traces[::6]:
+        became = side_by_side(suite, trace, {"a": engine, "b": stricter}, declared=False)
+        for name, alone in (("a", engine), ("b", stricter)):
+            play = Play(names=(NAME,), settings=suite.settings, conversations=[[trace]])
+            assert [became[name]] == played(play, suite, alone, declared=False)[0]
 
 
 def test_each_change_of_the_tables_is_one_that_policy_takes(tmp_path: Path) -> None:
