@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def init(place: Place, /) -> None:
         with place.path.open("x", encoding="utf-8") as file:
             file.write(TEMPLATE)
         if not policies.exists():
-            shutil.copytree(_shipped_policies(), policies)
+            shutil.copytree(_shipped_policies(), policies, ignore=_not_shipped)
     except OSError as error:
         text = f"{error.filename}: {error.strerror}; choose a folder you can write to"
         raise Failed(text, exit_code=WRONG_USE) from error
@@ -54,6 +54,17 @@ def _shipped_policies() -> Path:
     package = Path(str(files(gateway)))
     packed = package / "_policies"
     return packed if packed.is_dir() else package.parent / "policies"
+
+
+def _not_shipped(folder: str, names: Sequence[str]) -> set[str]:
+    """Return the rules among `names` that are no version's: a checkout holds what was tried in it."""
+    from gateway.policy.shipped import LISTED  # noqa: PLC0415 - it brings the policy room
+
+    listed = (files("gateway.policy") / LISTED).read_text(encoding="ascii")
+    shipped = {line.split(maxsplit=1)[1] for line in listed.splitlines()}
+    at = Path(folder).relative_to(_shipped_policies())
+    rules = [name for name in names if name.endswith(".rego")]
+    return {name for name in rules if (at / name).as_posix() not in shipped}
 
 
 @click.command()
@@ -246,11 +257,16 @@ def _of_upstreams(config: Config) -> Iterator[Row]:
     from gateway.wiring import probe  # noqa: PLC0415 - it brings every adapter with it
 
     try:
-        open_ones = asyncio.run(probe(config))
+        found = asyncio.run(probe(config))
     except GatewayError as error:
         yield _error(error.public)
         return
-    for server in open_ones:
+    for server, why in found.silent.items():
+        yield _warning(
+            f"servers.{server}: it was not reached, or is no MCP server, so calls of it will fail: {why}; "
+            "start it, or mend its `url`"
+        )
+    for server in found.open:
         yield _warning(
             f"servers.{server}: it answers without credentials, so whoever reaches it gets around "
             "the gateway; close it to everybody else"
@@ -267,8 +283,8 @@ def _of_issuers(config: Config) -> Iterator[Row]:
         return
     for issuer, why in wrong.items():
         yield _error(
-            f"{issuer} cannot be used, so nobody can sign in there: {why}; "
-            "an address that is not public has to be listed in `egress.allow`"
+            f"{issuer} cannot be used, so nobody can sign in there: {why}; compare it with what the "
+            "provider says of itself, and see that this machine reaches it"
         )
 
 

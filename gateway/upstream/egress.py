@@ -328,7 +328,8 @@ def _joined(response: Response) -> Mapping[str, str]:
 
 
 def _refused(detail: str) -> EgressRefused:
-    return EgressRefused("This URL leads where the gateway does not go.", detail=detail)
+    unlisted = f"{detail}, and `egress.allow` does not list its address"
+    return EgressRefused("This URL leads where the gateway does not go.", detail=unlisted)
 
 
 def _unusable(detail: str) -> UpstreamFailed:

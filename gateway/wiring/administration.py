@@ -32,6 +32,7 @@ from gateway.admin.verifying import VerifyDesk
 from gateway.builtin.names import public_name
 from gateway.config import Config, Server
 from gateway.config.auth import Enterprise
+from gateway.domain._value import value
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance
 from gateway.domain.labels import ServerRule
 from gateway.domain.tools import Target, UpstreamId
@@ -233,18 +234,30 @@ def admin_of(
         )
 
 
-async def probe(config: Config) -> tuple[str, ...]:
-    """Return the servers that answer without any credential; one that is down is not among them."""
-    found = []
+@value
+class Probed:
+    """What came of asking each server at an address for a conversation, without a credential."""
+
+    open: tuple[str, ...]
+    """Those that began one with us, as with anybody."""
+
+    silent: Mapping[str, str]
+    """Those that gave no answer of an MCP server, and why."""
+
+
+async def probe(config: Config) -> Probed:
+    """Ask each server that is at an address whether it answers without a credential."""
+    found: list[str] = []
+    silent: dict[str, str] = {}
     for name, server in config.servers.items():
         if server.url is None:
             continue  # nobody but the gateway reaches it
         try:
             if await probe_unauthenticated(str(server.url), bounds_of(name, config)):
                 found.append(name)
-        except UpstreamFailed:
-            continue
-    return tuple(found)
+        except UpstreamFailed as error:
+            silent[name] = error.detail or error.public
+    return Probed(open=tuple(found), silent=silent)
 
 
 async def probe_local(config: Config) -> Mapping[str, str]:

@@ -143,6 +143,6 @@ def _admit(config: Config, name: str) -> None:
             bounds.admit(str(url))
     except EgressRefused as error:
         raise BadCommand(
-            f"servers.{name}.url: {error.detail}; an operator allows it in `egress.allow`, or writes "
-            "the server into douane.yaml"
+            f"servers.{name}.url: {error.detail}; an operator lists it there, or writes the "
+            "server into douane.yaml"
         ) from error

@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import shutil
 import sqlite3
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from gateway.ports.sandbox import Confinement
 from tests.admin.world import Files
 from tests.cli.world import CONFIG, Site
 
+ROOT = Path(__file__).parents[2]
 UNJAILED = Confinement(jailed=False, reason="bwrap not found")
 
 
@@ -33,6 +35,26 @@ def test_init_writes_a_configuration_that_can_be_used_and_the_policies(tmp_path:
     assert parse(file.read_text(), file=file).policy.path == str(file.parent / "policies")
     assert (file.parent / "policies" / "decision.rego").is_file()
     assert "douane check" in result.stdout
+
+
+def test_init_takes_no_rule_that_was_only_tried_in_a_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = tmp_path / "checkout"
+    shutil.copytree(ROOT / "policies", shipped)
+    for tried in ("mine.rego", "cases/roles.rego", "mine/roles.rego"):
+        (shipped / tried).parent.mkdir(exist_ok=True)
+        (shipped / tried).write_text("package douane\n")
+    (shipped / "roles.rego").write_text("package douane\n")
+    monkeypatch.setattr("gateway.cli.setup._shipped_policies", lambda: shipped)
+    result = CliRunner().invoke(main, ["--config", str(tmp_path / "douane.yaml"), "init"])
+    made = tmp_path / "policies"
+    assert result.exit_code == 0, result.output
+    assert not list(made.rglob("*/*.rego"))
+    assert not (made / "mine.rego").exists()
+    assert (made / "decision.rego").is_file()
+    assert (made / "data.yaml").is_file()
+    assert (made / "roles.rego").read_text() == "package douane\n"
 
 
 def test_init_leaves_what_is_there_alone(site: Site) -> None:
@@ -168,6 +190,13 @@ def test_an_upstream_that_answers_anybody_is_warned_of_unless_offline(site: Site
     assert findings(site, "--offline") == []
 
 
+def test_an_upstream_that_does_not_answer_is_warned_of_unless_offline(site: Site) -> None:
+    site.silent_upstreams = {"mail": "connection refused"}
+    ((level, text),) = findings(site)
+    assert (level, "connection refused; start it" in text) == ("warning", True)
+    assert findings(site, "--offline") == []
+
+
 def test_a_gateway_whose_log_is_down_says_so_in_words(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,7 +215,7 @@ def test_an_issuer_that_cannot_be_used_is_an_error_unless_offline(site: Site) ->
     ((level, text),) = findings(site, exit_code=1)
     assert level == "error"
     assert text.startswith(f"{where} cannot be used, so nobody can sign in there: it names another")
-    assert "`egress.allow`" in text
+    assert text.endswith("and see that this machine reaches it")
     assert findings(site, "--offline") == []
 
 

@@ -24,6 +24,7 @@ from gateway.ports.sandbox import Confinement
 from gateway.storage.keys import audit_key
 from gateway.storage.verify import Verification, verify
 from gateway.web.door import admin_door
+from gateway.wiring.administration import Probed
 from gateway.wiring.witnessing import witness_keys_of
 from tests.admin.world import Files, Tokens, opened
 
@@ -51,6 +52,7 @@ class Site:
         self.files = Files()
         self.seen: Sequence[Sighting] = ()
         self.open_upstreams: tuple[str, ...] = ()
+        self.silent_upstreams: dict[str, str] = {}
         self.wrong_issuers: dict[str, str] = {}
         self.unstartable: dict[str, str] = {}
         self.broken_model = ""
@@ -81,8 +83,11 @@ class Site:
             raise ConfigError("data_dir is in use by process 1")
         return 0
 
-    async def probe(self, config: Config) -> Sequence[str]:
-        return [server for server in config.servers if server in self.open_upstreams]
+    async def probe(self, config: Config) -> Probed:
+        return Probed(
+            open=tuple(server for server in config.servers if server in self.open_upstreams),
+            silent=self.silent_upstreams,
+        )
 
     async def probe_issuers(self, config: Config) -> Mapping[str, str]:
         return self.wrong_issuers

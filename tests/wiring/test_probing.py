@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.config import Config, load
-from gateway.wiring.administration import probe_issuers
+from gateway.wiring.administration import probe, probe_issuers
 from gateway.wiring.foundation import open_store
 from gateway.wiring.policy_files import policy_files
 from tests.admin.world import sighting
@@ -42,6 +42,17 @@ async def test_a_provider_that_is_refused_or_down_is_told_with_its_place(
         f"auth.enterprise.staff.issuer: http://127.0.0.1:{port}/staff",
     }
     assert all(why in told for told in wrong.values())
+    assert all(told.count("`egress.allow`") == (allow == "[]") for told in wrong.values())
+
+
+async def test_a_server_that_is_down_is_told_and_why(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = int(server.getsockname()[1])
+    text = f"servers: {{mail: {{url: 'http://127.0.0.1:{port}/mcp'}}}}\n"
+    (tmp_path / "douane.yaml").write_text(CONFIG.format(port=port, allow="[]") + text)
+    found = await probe(load(tmp_path / "douane.yaml", {}))
+    assert (found.open, list(found.silent)) == ((), ["mail"])
+    assert found.silent["mail"]
 
 
 async def test_the_arguments_of_rules_are_compared_with_what_was_approved(tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ class RemoteMetadata:
             else:
                 return document
         raise UpstreamFailed(
-            "The server gave no usable answer.", detail=f"{issuer}: {', '.join(faults)}"
+            "The server gave no usable answer.",
+            detail=f"{issuer}: {', '.join(dict.fromkeys(faults))}",
         )
 
 
