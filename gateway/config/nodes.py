@@ -70,7 +70,9 @@ def read(text: str, file: str) -> Tree:
         mark = error.problem_mark or error.context_mark
         line = mark.line if mark else 0  # what ends too early is found on the line after the last
         line = min(line, text.count("\n")) + 1
-        raise _refused(file, line, f"not YAML: {error.problem or error.context}") from error
+        advice = _advice(text.splitlines()[line - 1 : line])
+        problem = f"not YAML: {error.problem or error.context}; {advice}"
+        raise _refused(file, line, problem) from error
     except yaml.YAMLError as error:
         raise _refused(file, 1, f"not YAML: {error}".splitlines()[0]) from error
     if not isinstance(root, yaml.MappingNode):
@@ -78,6 +80,13 @@ def read(text: str, file: str) -> Tree:
     builder = _Builder()
     content = builder.mapping(root, ())
     return Tree(content=content, lines=builder.lines, problems=tuple(builder.problems))
+
+
+def _advice(line: Sequence[str]) -> str:
+    """Return what to do about a line at which a parser stopped, which says what it met and not why."""
+    if any("\t" in text[: len(text) - len(text.lstrip())] for text in line):
+        return "indent with spaces, not with tabs"
+    return "look at how it and the lines before it are indented, and at their quotes and brackets"
 
 
 def _refused(file: str, line: int, text: str) -> ConfigError:

@@ -13,7 +13,7 @@ import orjson
 
 from gateway.domain._value import value
 from gateway.errors import ConfigError
-from gateway.policy import lint
+from gateway.policy import arguments, lint
 from gateway.policy.doubled import doubled
 from gateway.policy.lint import Module
 from gateway.policy.opa import Opa, Ran, require
@@ -147,9 +147,17 @@ def _described(ran: Ran) -> Iterator[str]:
         for error in errors:
             where = error.get("location") or {}
             file = str(where.get("file", "")).removeprefix(f"{POLICY_FOLDER}/")
-            yield f"{file}:{where.get('row', 0)}: {error['message']}"
+            yield f"{file}:{where.get('row', 0)}: {error['message']}{_meant(error.get('details'))}"
     except (orjson.JSONDecodeError, KeyError, TypeError):
         yield from (line.replace(f"{POLICY_FOLDER}/", "") for line in ran.lines)
+
+
+def _meant(details: Any) -> str:
+    """Return which member of the question may be meant by one that it has not."""
+    try:
+        return arguments.like(details["ref"][details["pos"]]["value"], details["oneOf"])
+    except (LookupError, TypeError):
+        return ""
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from gateway.policy.targets import Known, absent, absent_in_access, absent_in_dl
 from gateway.policy.testing import RuleTest
 from gateway.policy.toolchain import find_opa
 
+_INIT = "; the shipped decision.rego does, which `douane init` writes into an empty folder"
+
 
 @value
 class Checked:
@@ -43,7 +45,7 @@ async def check(
         return Checked(problems=error.problems or (error.public,))
     await built.engine.close()
     if built.is_empty:
-        return Checked(problems=(f"{settings.path}: {EMPTY}",))
+        return Checked(problems=(f"{settings.path}: {EMPTY}{_INIT}",))
     return Checked(
         problems=()
         if settings.is_central or known is None

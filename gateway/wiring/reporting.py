@@ -60,7 +60,7 @@ class PolicyReporter:
                 "a new policy was refused (%s), %s stays: %s",
                 self.method,
                 event.old or "none",
-                event.problems,
+                "; ".join(event.problems),
             )
         self._last = asyncio.create_task(self._record(event, self._last))
         if event.ok and event.old and self._problems is not None:
@@ -80,7 +80,10 @@ class PolicyReporter:
             for problem in await problems():
                 logger.warning("policy: in force, and wrong: %s", problem)
         except GatewayError as error:
-            logger.warning("the policy in force could not be checked: %s", error.public)
+            why = "; ".join((error.public, *getattr(error, "problems", ())))
+            logger.warning(
+                "what lies there was not looked through for rules that never hold: %s", why
+            )
         except Exception:
             logger.exception("checking the policy in force met a bug")
 

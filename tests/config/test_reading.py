@@ -279,9 +279,10 @@ def test_a_public_url_of_one_origin_is_taken_as_it_is(url: str) -> None:
     [
         ("a: &x 1\nb: *x", "1: anchors and aliases are not allowed; write the value out"),
         ("a: 1\nb: !!python/object:os.system 1", "2: the tag `tag:yaml.org,2002:python/object:os.system` is not allowed; remove it"),
-        ("a: 1\nb: [", "2: not YAML: did not find expected node content"),
-        ("a: 1\n\tb: 1", "2: not YAML: found a tab character that violates indentation"),
-        ("a: 1\n---\nb: 1", "2: not YAML: but found another document"),
+        ("a: 1\nb: [", "2: not YAML: did not find expected node content; look at how it and the lines before it are indented, and at their quotes and brackets"),
+        ("a:\n\tb: 1", "2: not YAML: found character that cannot start any token; indent with spaces, not with tabs"),
+        ("a: 1\n\tb: 1", "2: not YAML: found a tab character that violates indentation; indent with spaces, not with tabs"),
+        ("a: 1\n---\nb: 1", "2: not YAML: but found another document; look at how it and the lines before it are indented, and at their quotes and brackets"),
         ("a: " + "[" * 40, "1: nested deeper than 32 levels; flatten it"),
         ("- a", "1: the file must be a mapping that begins with `version: 1`"),
         ("", "1: the file must be a mapping that begins with `version: 1`"),

@@ -55,8 +55,11 @@ def test_the_digest_names_everything_that_decides(opa: Opa) -> None:
 
 
 def test_a_member_that_no_question_has_is_refused_with_its_place(opa: Opa) -> None:
-    found = problems(opa, {"p.rego": RULE, "q.rego": "package q\n\nx if input.principel.sub\n"})
-    assert found == ("q.rego:3: undefined ref: input.principel.sub",)
+    rules = "package q\n\nx if input.principel.sub\n\ny if input.target.zzz\n"
+    assert problems(opa, {"p.rego": RULE, "q.rego": rules}) == (
+        "q.rego:3: undefined ref: input.principel.sub; is principal meant?",
+        "q.rego:5: undefined ref: input.target.zzz",
+    )
 
 
 @pytest.mark.parametrize(

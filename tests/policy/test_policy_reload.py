@@ -84,7 +84,7 @@ async def test_a_bad_change_leaves_the_old_policy_in_force(
     old = holder.digest
     saved(folder, ONE_RULE.replace("input.target.name", "input.targt"))
     await until(events, 2)
-    problem = "decision.rego:5: undefined ref: input.targt"
+    problem = "decision.rego:5: undefined ref: input.targt; is target meant?"
     assert events[1] == PolicyEvent(old=old, new=old, ok=False, problems=(problem,))
     assert holder.digest == old
     assert (await holder.evaluate(GOOD)).verdict == "allow"
