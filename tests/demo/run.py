@@ -28,25 +28,27 @@ SHARING = Path(os.environ.get("DOUANE_DEMO") or ROOT / "var" / "replicas")
 NEXT = """
 Douane runs in front of two example servers.
 
-  the desk    {url}/desk   (first open the link of step 3: it makes you the first person)
+  the desk    {url}/desk   (first open the link of step 4: it makes you the first person)
   everything  {url}/mcp/everything   (the reference server, legacy revisions)
   notes       {url}/mcp/notes        (a notes server, every revision)
   admin       {admin_url}/readyz, {admin_url}/metrics
 
-Nothing is approved yet, so every call is refused. Try this in another terminal:
+Nothing is approved yet, so every call is refused. Try this in another terminal; the README
+has the same steps with more to each (The first hour):
 
-  1. see what waits for approval, and read one definition
+  1. see what waits for approval
        {douane} pins list
-       {douane} pins show notes read_note
-  2. call a tool with an ordinary MCP client: refused; approve; call again
+  2. call a tool with an ordinary MCP client: refused
        {client} notes read_note '{{"name": "welcome"}}'
+  3. read the definitions, approve them, call again
+       {douane} pins review notes --all
        {douane} pins approve notes --all --note "read them"
        {client} notes read_note '{{"name": "welcome"}}'
-  3. sign in: {first}
+  4. sign in: {first}
      then let a program that nobody registered act for you
        {client} --sign-in notes read_note '{{"name": "welcome"}}'
      what you let it do, and how to take it back: {url}/account
-  4. ask who called what, and prove that nothing was altered
+  5. ask who called what, and prove that nothing was altered
        {douane} audit query --server notes
        {douane} audit verify
 
@@ -55,7 +57,7 @@ A token by hand (the client's id and secret are in {folder}/agent-notes.json):
   curl -s {url}/oauth/token -d grant_type=client_credentials -d resource={url}/mcp/notes \\
        -d client_id=ID -d client_secret=SECRET
 
-Change a rule in policies/ (data.yaml is the short one) and call again: no restart.
+Change a rule in policies/ and call again: no restart. docs/policy.md has rules to begin with.
 Ctrl-C ends it.
 """
 
