@@ -113,11 +113,11 @@ flow_ask contains {"code": "lasting", "message": "the tool sets up what goes on 
 task_excused if row.task == "any"
 task_excused if asked
 
-# What is done to what the user, the operator or a person who answered chose, all of it, is judged by that.
+# What is done to what the user, the operator or a person who answered chose is judged by that, if no outsider chose the rest.
 task_excused if {
 	row.task == "place"
-	names_destination
-	every one in input.flow.destinations { one.by in {"tenant", "task", "pointed", "standing"} }
+	input.flow.destinations[_].by in {"tenant", "task", "pointed", "standing"}
+	every one in input.flow.destinations { one.by in {"tenant", "task", "pointed", "standing", "typed", "trusted_result", "own_id"} }
 }
 
 # "Put him down for Friday": a deed that no table knows denies none that can be taken back, and asks

@@ -252,7 +252,11 @@ test_what_the_user_did_not_ask_for_is_asked_about if {
 	every word in ["typed", "trusted_result", "own_id"] {
 		decided([effect("write"), going(word), asked_for(false)]) == asking("not_in_task")
 	}
-	every word in ["own_id", "nobody", "outsider", "name"] {
+	every word in ["typed", "trusted_result", "own_id"] {
+		both := ["/flow/destinations", array.concat(fix.to("task"), fix.to(word))]
+		decided([effect("write"), both, asked_for(false)]) == allowed
+	}
+	every word in ["nobody", "outsider", "picked", "name"] {
 		both := ["/flow/destinations", array.concat(fix.to("task"), fix.to(word))]
 		"not_in_task" in decided([effect("write"), both, asked_for(false)])[1]
 	}

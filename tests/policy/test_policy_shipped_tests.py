@@ -151,7 +151,7 @@ async def test_an_empty_policy_is_a_mistake_to_a_check_and_loud_when_it_runs(
     (tmp_path / "other.rego").write_text("package other\n\nx := 1\n")
     settings = PolicySettings(path=str(tmp_path))
     (problem,) = (await check(settings, {})).problems
-    assert problem.endswith("so every call is refused")
+    assert "so every call is refused" in problem
     events: list[PolicyEvent] = []
     holder = await load(settings, {}, on_change=events.append)
     await holder.close()
