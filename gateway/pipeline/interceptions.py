@@ -111,7 +111,12 @@ class Interceptions:
         """
         if seen.phase is Phase.RESPONSE:
             return (await self._response(host, asking, seen)).why
-        asked = await self._placed(host, asking, _question(host, seen), seen.session)
+        try:
+            question = _question(host, seen)
+        except ProtocolError as error:
+            await self._refuse(host, asking, error)
+            raise
+        asked = await self._placed(host, asking, question, seen.session)
         answer = await self._decisions.answer(asking, asked)
         if not answer.decision:
             return _why(answer)
@@ -121,6 +126,11 @@ class Interceptions:
         waiting = (*self._waiting(host, key), sent)[-_AMBIGUOUS:]
         self._open[host.plane.name].put(key, waiting, sum(each.octets for each in waiting))
         return ()
+
+    async def _refuse(self, host: InterceptorHost, asking: Asking, error: GatewayError) -> None:
+        await self._decisions.refuse(
+            error, source_ip=asking.source_ip, request_id=asking.request_id, plane=host.plane
+        )
 
     def _due(self, host: InterceptorHost) -> float:
         return self._clock() + host.plane.report_within_s
@@ -153,9 +163,7 @@ class Interceptions:
         waiting = self._waiting(host, key)
         if len(waiting) != 1 or not _is_of(seen, waiting[0]):
             why = Denied("no one call of this session waits for a result")
-            await self._decisions.refuse(
-                why, source_ip=asking.source_ip, request_id=asking.request_id, plane=host.plane
-            )
+            await self._refuse(host, asking, why)
             return Judged(
                 why=(why.public,),
                 came=came,

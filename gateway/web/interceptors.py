@@ -35,6 +35,8 @@ from gateway.wire.jsontext import WireLimits
 from gateway.wire.revisions import REVISIONS
 
 PATH: Final = "/interceptors"
+_OWN: Final = frozenset({"initialize", "ping", "interceptors/list"})
+"""What says nothing of anybody's call."""
 
 
 class InterceptorEndpoint:
@@ -129,6 +131,18 @@ class InterceptorEndpoint:
             GatewayError: Nobody knows, so that whoever asks has to refuse.
 
         """
+        try:
+            seen = _shown(message)
+        except ProtocolError as error:
+            await self._decisions.refuse(
+                error,
+                source_ip=asking.source_ip,
+                request_id=asking.request_id,
+                plane=host.plane,
+            )
+            raise
+        if seen is not None:
+            return await self._invoked(host, asking, seen)
         match message.method:
             case "initialize":
                 said = message.params.get("protocolVersion")
@@ -140,13 +154,9 @@ class InterceptorEndpoint:
                 }
             case "ping":
                 return {}
-            case "interceptors/list":
+            case _:
                 event = message.params.get("event")
                 return interceptors(event if isinstance(event, str) else None)
-            case _ if message.method == INVOKE:
-                return await self._invoked(host, asking, read_invocation(message.params))
-            case _:
-                raise ProtocolError("there is no such method here", rpc_code=METHOD_NOT_FOUND)
 
     async def _invoked(
         self, host: InterceptorHost, asking: Asking, seen: Invocation
@@ -156,6 +166,20 @@ class InterceptorEndpoint:
             return validation(seen.name, seen.phase, why)
         payload, modified = await self._intercepting.given(host, asking, seen)
         return mutation(seen.name, seen.phase, payload, modified=modified)
+
+
+def _shown(message: Message) -> Invocation | None:
+    """Return what a request has looked at; `None` if it asks about this endpoint itself.
+
+    Raises:
+        ProtocolError: There is no such method, or nothing that could be looked at.
+
+    """
+    if message.method == INVOKE:
+        return read_invocation(message.params)
+    if message.method not in _OWN:
+        raise ProtocolError("there is no such method here", rpc_code=METHOD_NOT_FOUND)
+    return None
 
 
 def _failed(id_: str | int | None, error: GatewayError) -> Mapping[str, Any]:

@@ -1,0 +1,94 @@
+"""What a registered host asks its interceptors: whatever is refused is on record."""
+
+import json
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from gateway.errors import AuditUnavailable, GatewayError
+from gateway.pipeline.interceptions import Interceptions
+from gateway.web.interceptors import InterceptorEndpoint
+from gateway.wire.jsontext import WireLimits
+from tests.pipeline.test_late_interceptions import HOST, PLANE, Decisions
+
+KEY = "k" * 40
+KNOWN = replace(HOST, plane=replace(PLANE, key_digest=sha256(KEY.encode()).digest()))
+LOOKED_AT = {"name": "douane/decide", "event": "tools/call", "phase": "request"}
+
+
+class Recording(Decisions):
+    """Keeps what was refused, as long as there is room."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: list[str] = []
+        self.is_full = False
+
+    async def refuse(self, error: GatewayError, **asking: Any) -> None:
+        if self.is_full:
+            raise AuditUnavailable("the record cannot be written")
+        assert asking == {"source_ip": "192.0.2.1", "request_id": "r", "plane": KNOWN.plane}
+        self.refused.append(error.code)
+
+
+@pytest.fixture
+def decisions() -> Recording:
+    return Recording()
+
+
+async def asked(decisions: Recording, method: str, params: Any) -> Any:
+    nobody: Any = None
+    one: Any = decisions
+    endpoint = InterceptorEndpoint(
+        {"host": KNOWN},
+        Interceptions(one, admission=nobody, runs=nobody, seal_key=b"k" * 32, clock=lambda: 1.0),
+        one,
+        most_bytes=10_000,
+        limits=WireLimits(),
+        client_address=lambda _: "192.0.2.1",
+        refused_unread=lambda _code, _address: None,
+        new_id=lambda: "r",
+    )
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    headers = [(b"authorization", f"Bearer {KEY}".encode()), (b"content-type", b"application/json")]
+    told: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        told.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/interceptors", "headers": headers}
+    await endpoint(scope, receive, send)
+    assert told[0]["status"] == 200
+    return json.loads(told[1]["body"])
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "code"),
+    [
+        ("interceptor/executeChain", {}, -32601),
+        ("tools/call", {"name": "read"}, -32601),
+        ("interceptor/invoke", {}, -32602),
+        ("interceptor/invoke", {**LOOKED_AT, "name": "another"}, -32602),
+        ("interceptor/invoke", {**LOOKED_AT, "payload": {"name": "read", "arguments": []}}, -32602),
+    ],
+)
+async def test_what_is_nothing_is_refused_on_record(
+    decisions: Recording, method: str, params: Any, code: int
+) -> None:
+    assert (await asked(decisions, method, params))["error"]["code"] == code
+    assert decisions.refused == ["protocol_error"]
+    decisions.is_full = True
+    assert (await asked(decisions, method, params))["error"]["code"] == -32603
+
+
+@pytest.mark.parametrize("method", ["initialize", "ping", "interceptors/list"])
+async def test_what_is_asked_of_the_endpoint_itself_is_answered(
+    decisions: Recording, method: str
+) -> None:
+    assert "result" in await asked(decisions, method, {})
+    assert decisions.refused == []
