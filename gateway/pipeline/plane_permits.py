@@ -78,6 +78,10 @@ class PlanePermits:
             await self._debts.owe(plane, permit, trail, self._worst(permit), record)
         return permit
 
+    async def going(self, permit: Permit) -> Call:
+        """Return the call as it goes to its server: beside it a run that has read says nothing."""
+        return (await self._admission.asides.going(permit)).call
+
     async def _recorded(
         self, permit: Permit, trail: Trail, intent: AuditRecord | None = None
     ) -> None:

@@ -2,7 +2,7 @@
 
 from gateway.domain._value import value
 from gateway.domain.audit import RecordKind
-from gateway.domain.calls import Permit
+from gateway.domain.calls import Call, Permit
 from gateway.domain.planes import REPLACE_RESULT, Plane
 from gateway.errors import (
     AuditUnavailable,
@@ -36,6 +36,13 @@ class Pending:
     trail: Trail
     owed: Owed | None
     """`None`: what comes of it raises no run, as the protocol's own messages."""
+    going: Call | None = None
+    """What is sent in its place where its plane sends what it is told; see `sent`."""
+
+    @property
+    def sent(self) -> Call:
+        """What its plane is told to send: its id and what stands beside it may be of ours."""
+        return self.permit.call if self.going is None else self.going
 
 
 class PlaneResults:
@@ -66,11 +73,13 @@ class PlaneResults:
         permit, trail = pending.permit, pending.trail
         is_complete = False
         try:
-            message = await heard(permit, body, self._limits)
+            heard_ = await heard(permit, body, self._limits)
+            message = await self._admission.asides.home(permit, heard_)
             _require_complete(message)
             is_complete = True
             given = await self._release.response(permit, message, trail)
-            if given != body and not replaces(plane):
+            came = body if message is heard_ else message.data
+            if given != came and not replaces(plane):
                 raise unmet([REPLACE_RESULT])
             self._admission.require_going()
         except NO_ANSWER:

@@ -16,7 +16,7 @@ from gateway.domain.identity import Asserted, Carried
 from gateway.domain.planes import Plane, Reports
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.domain.tracing import TraceContext
-from gateway.errors import Fault, GatewayError, RateLimited
+from gateway.errors import Fault, GatewayError, RateLimited, UpstreamFailed
 from gateway.pipeline.debts import Debts
 from gateway.pipeline.plane_answers import cannot
 from gateway.pipeline.plane_calls import METHODS, asserted_by
@@ -27,6 +27,7 @@ from gateway.pipeline.recording import while_it_changes
 from gateway.pipeline.trail import Trail
 from gateway.wire.authzen import Entity, Evaluation
 from gateway.wire.extensions import asking_nothing
+from gateway.wire.session import seal
 
 _NOTICES: Final = frozenset(
     {
@@ -58,6 +59,8 @@ class Shown:
     revision: str
     profile: Profile
     headers: tuple[tuple[str, str], ...] = ()
+    session: str | None = None
+    """The session id of its client, where the plane gives out those that are sealed."""
     trace: TraceContext | None = None
 
 
@@ -77,11 +80,21 @@ class PlaneTraffic:
         results: PlaneResults,
         debts: Debts,
         records: PlaneRecords,
+        seal_key: bytes,
     ) -> None:
         self._permits = permits
         self._results = results
         self._debts = debts
         self._records = records
+        self._seal_key = seal_key
+
+    def sealed(self, pending: Pending, session: str) -> str | None:
+        """Return what the caller is given in place of a server's `session` id; `None` for what is none."""
+        permit = pending.permit
+        try:
+            return seal(self._seal_key, permit.call.server, permit.principal.key, session)
+        except UpstreamFailed:
+            return None
 
     async def refuse(
         self, error: GatewayError, *, source_ip: str, request_id: str, plane: Plane | None
@@ -221,7 +234,8 @@ class PlaneTraffic:
         if permit.access is None and plane.reports is Reports.NONE:
             trail.unknown("unreported", "the plane does not report what came of it")
             await self._records.keep(trail)
-        return Pending(permit=permit, trail=trail, owed=None)
+        going = await self._permits.going(permit) if plane.gives_ours else None
+        return Pending(permit=permit, trail=trail, owed=None, going=going)
 
 
 def _call(asking: Asking, shown: Shown, id_: CallId) -> Call:
@@ -248,7 +262,7 @@ def _call(asking: Asking, shown: Shown, id_: CallId) -> Call:
         profile=shown.profile,
         headers=shown.headers,
         credential=said,
-        session=None,
+        session=shown.session,
         source_ip=asking.source_ip,
         trace=shown.trace,
         origin=OriginKind.PLANE,

@@ -5,8 +5,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
-from gateway.domain.calls import Call, Form, Reply
-from gateway.domain.tools import Profile
+from gateway.domain.calls import Form, Reply
 from gateway.errors import GatewayError
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Turned
@@ -37,7 +36,7 @@ _REQUEST_HEADERS: Final = frozenset(
 was forwarded for and by which id may be one."""
 _SESSION: Final = "mcp-session-id"
 _RESPONSE_HEADERS: Final = frozenset(
-    {"content-length", "content-type", "transfer-encoding", "mcp-session-id", "date", "server"}
+    {"content-length", "content-type", "transfer-encoding", "date", "server"}
 )
 _ERRORS: Final = 400
 _BROKEN: Final = 500
@@ -181,22 +180,23 @@ class Exchange:
             return self._refused(outcome)
         self._pending = outcome
         self._then("response_headers")
-        call = outcome.permit.call
-        sent = pb.CommonResponse(header_mutation=self._head(call))
-        if call.message.body != body:
-            sent.MergeFrom(_body(call.message.body))
+        going = outcome.sent.message.body
+        sent = pb.CommonResponse(header_mutation=self._head(outcome))
+        if going != body:
+            sent.MergeFrom(_body(going))
         return pb.ProcessingResponse(request_body=pb.BodyResponse(response=sent))
 
-    def _head(self, call: Call) -> pb.HeaderMutation:
+    def _head(self, pending: Pending) -> pb.HeaderMutation:
         """Return what makes of a request's head what was read of it.
 
-        A session is the server's to begin, and the stateless revisions have none.
+        A session is the server's to begin: its own id stands in place of the one that was given out.
         """
-        kept = _REQUEST_HEADERS | {name for name, _ in call.headers}
-        if call.profile is Profile.LEGACY and call.message.method != "initialize":
-            kept |= {_SESSION}
+        said, session = list(pending.sent.headers), pending.permit.session
+        if session is not None:
+            said.append((_SESSION, session))
+        kept = _REQUEST_HEADERS | {name for name, _ in said}
         gone = {name for name, _ in self._asked.headers} - kept
-        return pb.HeaderMutation(set_headers=raw_headers(call.headers), remove_headers=sorted(gone))
+        return pb.HeaderMutation(set_headers=raw_headers(said), remove_headers=sorted(gone))
 
     async def _response_headers(self, request: pb.ProcessingRequest) -> pb.ProcessingResponse:
         self._answered = pairs_of(request.response_headers.headers)
@@ -236,7 +236,7 @@ class Exchange:
         heads = dict(self._answered)
         if heads.get("content-encoding", "identity") != "identity":
             return await self._failed("it is compressed")
-        asked = pending.permit.call.message
+        asked = pending.sent.message
         answer = answer_in(asked, heads.get("content-type", ""), body, self._force.limits)
         if answer is None:
             return await self._failed("it is no answer to this request")
@@ -254,7 +254,7 @@ class Exchange:
         pending = self._require_pending()
         turned = await self._force.traffic.fail(self._plane, pending, why, self._status or None)
         refused = self._refused(turned)
-        if self._status == HTTPStatus.NOT_FOUND and self._asked.header("mcp-session-id"):
+        if self._status == HTTPStatus.NOT_FOUND and self._asked.header(_SESSION):
             # Only so does a client learn that its session has ended.
             refused.immediate_response.status.code = HTTPStatus.NOT_FOUND
         return refused
@@ -279,8 +279,15 @@ class Exchange:
         return _immediate(reply_of(self._force, self._plane, decided_, turned, self._asked.server))
 
     def _given_head(self) -> pb.HeaderMutation:
-        gone = _others(self._answered, _RESPONSE_HEADERS)
-        return pb.HeaderMutation(remove_headers=gone)
+        """Return what makes of an answer's head what its caller may see; a session id is sealed."""
+        told = [text for name, text in self._answered if name == _SESSION]
+        sealed = self._sealed(told[0]) if len(told) == 1 else None
+        given = [] if sealed is None else [(_SESSION, sealed)]
+        gone = _others(self._answered, _RESPONSE_HEADERS | {name for name, _ in given})
+        return pb.HeaderMutation(set_headers=raw_headers(given), remove_headers=gone)
+
+    def _sealed(self, session: str) -> str | None:
+        return self._force.traffic.sealed(self._require_pending(), session)
 
 
 def _nothing(_: pb.ProcessingResponse) -> None:

@@ -143,7 +143,7 @@ class ExtMcp:
         result = pb.McpRequestResult()
         if request.HasField("mcp_request"):
             # What was decided on is what is sent.
-            who, params = pending.permit.principal.key, pending.permit.call.message.params
+            who, params = pending.permit.principal.key, pending.sent.message.params
             nodes = amount(params, QUICK_NODES)
             result.mutated = await finished(who, nodes, _params_of, params)
         else:

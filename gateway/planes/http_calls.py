@@ -127,6 +127,7 @@ async def decided(
         revision=inbound.revision,
         profile=inbound.profile,
         headers=inbound.headers,
+        session=inbound.session if plane.gives_ours else None,
         trace=inbound.trace,
     )
     outcome = await force.traffic.admit(asking, shown)

@@ -28,6 +28,10 @@ class Traffic(Protocol):
         """Return the no to what could not be read, on record."""
         ...
 
+    def sealed(self, pending: Pending, session: str) -> str | None:
+        """Return what is given out in place of a server's session id, if it is one."""
+        ...
+
     async def admit(self, asking: Asking, shown: Shown) -> Pending | Turned:
         """Return what is to be sent, or a no."""
         ...

@@ -66,5 +66,11 @@ def for_planes(
         records=records,
         requests=requests,
     )
-    traffic = PlaneTraffic(permits=permits, results=results, debts=debts, records=records)
+    traffic = PlaneTraffic(
+        permits=permits,
+        results=results,
+        debts=debts,
+        records=records,
+        seal_key=store.keys.seal,
+    )
     return decisions, traffic

@@ -572,7 +572,7 @@ class House:
             "debts": self.debts,
             "records": PlaneRecords(self.audit, **shared),
         }
-        self.traffic = PlaneTraffic(**for_planes)
+        self.traffic = PlaneTraffic(**for_planes, seal_key=KEY)
         self.decisions = DecisionPoint(
             admission=asked,
             requests=self.requests,

@@ -67,7 +67,7 @@ async def test_a_call_and_its_result_pass_and_are_on_record(house: House, envoy:
 async def test_what_was_decided_on_is_what_is_sent(envoy: Envoy) -> None:
     body = call(**{"douane/run": "mine"})
     told = ("x-note", "accept-encoding", "x-forwarded-note", "x-forwarded-for", "x-request-id")
-    names = (*told, "mcp-session-id")
+    names = (*told, SESSION)
     answer = sent(await envoy.asked(body, *((name, "psst") for name in names)))
     changed = answer.body_mutation.body
     assert b"douane/run" not in changed
@@ -77,14 +77,80 @@ async def test_what_was_decided_on_is_what_is_sent(envoy: Envoy) -> None:
     assert str(len(changed)).encode() in lengths
 
 
-@pytest.mark.parametrize("method", ["initialize", "tools/list"])
-async def test_a_session_goes_on_but_where_one_begins(envoy: Envoy, method: str) -> None:
-    info = {"name": "t", "version": "1"}
-    begins = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
-    body = legacy(method, begins if method == "initialize" else {})
-    answer = sent(await envoy.asked(body, ("mcp-session-id", "s")))
-    removed = answer.header_mutation.remove_headers
-    assert ("mcp-session-id" in removed) == (method == "initialize")
+BEGINS = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "t", "version": "1"},
+}
+SESSION = "mcp-session-id"
+
+
+async def began(house: House, session: str = "s") -> str:
+    """Begin a session as Alice, and return its id as she is given it."""
+    envoy = Envoy(house)
+    await envoy.asked(legacy("initialize", BEGINS))
+    pairs = [(":status", "200"), ("content-type", "application/json"), (SESSION, session)]
+    answer = pb.ProcessingRequest(response_headers=pb.HttpHeaders(headers=headers(pairs)))
+    head = (await envoy.exchange.answered(answer)).response_headers.response.header_mutation
+    told = {one.header.key: one.header.raw_value.decode() for one in head.set_headers}
+    assert (SESSION in told) != (SESSION in head.remove_headers)
+    return told.get(SESSION, "")
+
+
+def session_in(answer: pb.CommonResponse) -> list[bytes]:
+    """Return the session ids that a server is sent, whichever its client wrote."""
+    head = answer.header_mutation
+    set_ = [one.header.raw_value for one in head.set_headers if one.header.key == SESSION]
+    assert set_ or SESSION in head.remove_headers
+    return set_
+
+
+async def test_a_servers_session_goes_on_under_an_id_that_was_given_out(house: House) -> None:
+    given_out = await began(house)
+    assert given_out != "s"
+    answer = sent(await Envoy(house).asked(legacy("tools/list", {}), (SESSION, given_out)))
+    assert session_in(answer) == [b"s"]
+
+
+@pytest.mark.parametrize("session", ["", "two words", "\x7f"])
+async def test_what_is_no_session_id_begins_none(house: House, session: str) -> None:
+    assert await began(house, session) == ""
+
+
+async def test_a_session_id_that_was_not_given_out_reaches_no_server(house: House) -> None:
+    given_out = await began(house)
+    kept = len(on_record(house))
+    for told in ("s", "psst" * 100, given_out + "0", given_out.upper()):
+        answer = await Envoy(house).asked(legacy("tools/list", {}), (SESSION, told))
+        assert answer.immediate_response.status.code == 404
+    assert len(on_record(house)) == kept + 4
+
+
+async def test_no_session_id_goes_on_where_one_begins_or_there_is_none(house: House) -> None:
+    for body in (legacy("initialize", BEGINS), call()):
+        assert session_in(sent(await Envoy(house).asked(body, (SESSION, "psst")))) == []
+
+
+def noted(id_: Any = "psst" * 9, **more: Any) -> bytes:
+    """Return a call that says more than it is, beside what is decided on."""
+    about = {"progressToken": "psst", **more}
+    body = message("tools/call", {"name": "search", "arguments": {"q": "x"}}, id_, **about)
+    return body.replace(b", ", b",   \t")
+
+
+async def test_nothing_goes_out_beside_a_call_of_a_run_that_has_read(house: House) -> None:
+    await Envoy(house).asked(call())  # what came of it nobody has told yet
+    envoy = Envoy(house)
+    changed = sent(await envoy.asked(noted(note="psst"))).body_mutation.body
+    assert b"psst" not in changed
+    assert b"\t" not in changed
+    content = json.loads(changed)
+    assert content["params"]["arguments"] == {"q": "x"}
+    back = json.loads(given(await envoy.back(answered(id_=content["id"]))))
+    assert back == {"jsonrpc": "2.0", "id": "psst" * 9, "result": text("found")}
+    again = Envoy(house)
+    await again.asked(noted())
+    assert b"found" not in (await again.back(answered(id_="psst" * 9))).immediate_response.body
 
 
 async def test_what_a_token_says_of_itself_is_told_with_whom_it_names(
@@ -244,9 +310,10 @@ async def test_a_compressed_answer_is_given_to_nobody(envoy: Envoy) -> None:
 
 
 async def test_only_a_404_tells_a_client_that_its_session_has_ended(house: House) -> None:
+    session = await began(house)
     for status, shown in ((404, 404), (500, 200)):
         envoy = Envoy(house)
-        await envoy.asked(call(), ("mcp-session-id", "s"))
+        await envoy.asked(legacy("tools/list", {}), (SESSION, session))
         response = await envoy.back(b"gone", status=status, media="text/plain")
         assert response.immediate_response.status.code == shown
         assert b"gone" not in response.immediate_response.body
