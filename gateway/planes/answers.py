@@ -30,10 +30,10 @@ def answer_in(asked: Message, media: str, body: bytes, limits: WireLimits) -> An
 
     What a server says beside it in a stream, progress and logs and requests of its own, is left out.
     """
-    media = media.partition(";")[0].strip().lower()
+    media = media_in(media)
     if media == _JSON:
         return Answer(body=body, in_stream=False) if _answers(asked, body, limits) else None
-    if media != _EVENTS:
+    if not media:
         return None
     try:
         events = [event.data for event in events_of(body, limits) if event.data]
@@ -41,6 +41,12 @@ def answer_in(asked: Message, media: str, body: bytes, limits: WireLimits) -> An
         return None
     found = [data for data in events if _answers(asked, data, limits)]
     return Answer(body=found[0], in_stream=True) if len(found) == 1 else None
+
+
+def media_in(told: str) -> str:
+    """Return the protocol's media type that a head tells; nothing, if it is none."""
+    media = told.partition(";")[0].strip().lower()
+    return media if media in {_JSON, _EVENTS} else ""
 
 
 def _answers(asked: Message, data: bytes, limits: WireLimits) -> bool:

@@ -9,7 +9,7 @@ from gateway.domain.calls import Form, Reply
 from gateway.errors import GatewayError
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Turned
-from gateway.planes.answers import answer_in
+from gateway.planes.answers import answer_in, media_in
 from gateway.planes.doorman import Place
 from gateway.planes.http_calls import (
     Decided,
@@ -35,9 +35,7 @@ _REQUEST_HEADERS: Final = frozenset(
 """What of a request's head is sent on beside what was read of it: no word of a client's, as who it
 was forwarded for and by which id may be one."""
 _SESSION: Final = "mcp-session-id"
-_RESPONSE_HEADERS: Final = frozenset(
-    {"content-length", "content-type", "transfer-encoding", "date", "server"}
-)
+_RESPONSE_HEADERS: Final = frozenset({"content-length", "transfer-encoding", "date", "server"})
 _ERRORS: Final = 400
 _BROKEN: Final = 500
 
@@ -283,6 +281,9 @@ class Exchange:
         told = [text for name, text in self._answered if name == _SESSION]
         sealed = self._sealed(told[0]) if len(told) == 1 else None
         given = [] if sealed is None else [(_SESSION, sealed)]
+        if media := media_in(dict(self._answered).get("content-type", "")):
+            # The one that it is read as: of two a client might take the other.
+            given.append(("content-type", media))
         gone = _others(self._answered, _RESPONSE_HEADERS | {name for name, _ in given})
         return pb.HeaderMutation(set_headers=raw_headers(given), remove_headers=gone)
 

@@ -341,6 +341,25 @@ async def test_nothing_else_of_a_servers_head_is_given_out(envoy: Envoy) -> None
     assert response.response_headers.response.header_mutation.remove_headers == ["x-note"]
 
 
+@pytest.mark.parametrize(
+    ("told", "given_out"),
+    [
+        (["text/html", "application/json; note=psst"], ["application/json"]),
+        (["TEXT/event-stream;charset=utf-8"], ["text/event-stream"]),
+        (["application/json", "text/html"], []),
+    ],
+)
+async def test_the_media_type_is_the_one_that_an_answer_is_read_as(
+    envoy: Envoy, told: list[str], given_out: list[str]
+) -> None:
+    await envoy.asked(call())
+    pairs = [(":status", "200"), *(("content-type", one) for one in told)]
+    answer = pb.ProcessingRequest(response_headers=pb.HttpHeaders(headers=headers(pairs)))
+    head = (await envoy.exchange.answered(answer)).response_headers.response.header_mutation
+    assert [one.header.raw_value.decode() for one in head.set_headers] == given_out
+    assert ("content-type" in head.remove_headers) == (not given_out)
+
+
 async def test_a_result_that_policy_refuses_is_given_to_nobody(house: House, envoy: Envoy) -> None:
     await envoy.asked(call())
     house.rule.says = lambda _: decision(Verdict.DENY, "not_this")
