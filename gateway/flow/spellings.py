@@ -39,7 +39,8 @@ _WIDE: Final = 3
 
 _PERCENT: Final = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 _ESCAPE: Final = re.compile(
-    r"\\(?:u\{([0-9a-fA-F]{1,6})\}|U([0-9a-fA-F]{8})|[uU]([0-9a-fA-F]{4})|[xX]([0-9a-fA-F]{2})|([0-7]{3}))"
+    r"%[uU]([0-9a-fA-F]{4})"
+    r"|\\(?:u\{([0-9a-fA-F]{1,6})\}|U([0-9a-fA-F]{8})|[uU]([0-9a-fA-F]{4})|[xX]([0-9a-fA-F]{2})|([0-7]{3}))"
 )
 _QUOTED: Final = re.compile(r"=(?:[0-9a-fA-F]{2}|\r?\n)")
 _PUNYCODE: Final = re.compile(r"xn--([a-z0-9-]{1,59})", re.IGNORECASE)
@@ -49,9 +50,10 @@ _BASE32: Final = re.compile(rb"[A-Z2-7]{8,}|[a-z2-7]{8,}")
 _NO_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/]")
 _WORDS: Final = re.compile(rb"[!-~]{6,}")
 _JOINTS: Final = re.compile("[+/_-]")
-_HEX: Final = re2.compile(rb"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[\s:,;-]{0,2}){4,}")
+_HEX: Final = re2.compile(rb"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[\s:,;._|/+-]{0,2}){4,}")
 _NO_HEX: Final = re.compile(r"0x|[^0-9a-fA-F]")
-_NUMBERS: Final = re2.compile(rb"\d{1,3}(?:[\s,;]{1,2}\d{1,3}){3,}")
+_NUMBERS: Final = re2.compile(rb"\d{1,3}(?:[\s,;]{1,2}\d{1,3}){3,}|\d{1,3}(?:[:._|/+-]\d{1,3}){5,}")
+"""Addresses and dates have fewer than six, with what stands between those."""
 _LONG: Final = (_HEX, _NUMBERS)
 _NUMBER: Final = re.compile(r"\d+")
 _MAY_SPEAK: Final = re2.compile(rb"(?i)[\s(\[{<_-](?:at|dot|commat|period)[\s)\]}>_-]")
@@ -140,7 +142,7 @@ def _entities(text: str) -> Iterator[str]:
 
 
 def _escapes(text: str) -> Iterator[str]:
-    if "\\" in text and (plain := _ESCAPE.sub(_unescaped, text)) != text:
+    if ("\\" in text or "%" in text) and (plain := _ESCAPE.sub(_unescaped, text)) != text:
         # Of a pair of surrogates there is one character.
         yield plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
