@@ -19,6 +19,8 @@ _TOKEN_OCTETS = 100
 _SHORT = 4
 """Letters and digits. What has fewer turns up in words that mean something else."""
 
+_ODD = re.compile(r"\.\.|[\W_]{5}|\A[\W_]{3}|[\W_]{3}\Z")
+"""Signs that lead elsewhere from a thing, or that stand for something themselves."""
 _TOKEN = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*|#")
 _OF = re.compile(r"['\u2019]s\Z")
 _NUMBERING = frozenset({"#", "id", "no", "nr", "number", "numbers", "ids", "version"})
@@ -147,8 +149,11 @@ class Things:
 
         A short number counts where one of `nouns`, or what announces a number, stands before it:
         `42` in "issue 42", and not in "42 times". A short word counts unless it is a common one.
+        What people do not write between words and around them, nobody has named: `42/..`.
         """
         if len(text) > _LONGEST_NAME or text != text.strip():
+            return False
+        if not text.isprintable() or _ODD.search(text):
             return False
         wanted = [word for word in tokens_of(text) if word != "#"]
         if not wanted:

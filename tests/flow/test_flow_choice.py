@@ -176,6 +176,7 @@ def test_a_number_beside_a_place_is_a_place_unless_it_counts_something(room: str
         ("Heat the Living Room", "living_room", set()),
         ("Merge Lee's request", "lee", set()),
         ("Cancel order W2378", "#W2378", set()),
+        ("Open Groceries (weekly)", "Groceries - (weekly)!", set()),
         ("Ask Bob", "Bob", set()),
     ],
 )
@@ -196,6 +197,13 @@ def test_people_name_things_in_their_own_way(prompt: str, text: str, nouns: set[
         ("Plan a", "a", set()),
         ("anything", "#", set()),
         ("anything", " anything", set()),
+        ("Fix issue 42", "../42", {"issue"}),
+        ("Fix issue 42", "42/..", {"issue"}),
+        ("Heat the Living Room", "Living Room" + "!?.,;" * 40, set()),
+        ("Heat the Living Room", "Living" + "-_" * 40 + "Room", set()),
+        ("Heat the Living Room", "_" * 40 + "Living Room", set()),
+        ("Heat the Living Room", "Living\u200b\u2060Room", set()),
+        ("Heat the Living Room", "Living\0Room", set()),
     ],
 )
 def test_what_only_looks_like_it_names_nothing(prompt: str, text: str, nouns: set[str]) -> None:
