@@ -160,7 +160,7 @@ def _document(kind: Kind, item: Any, exclude_meta: Collection[str]) -> Document:
         raise _Unfit("it is no object")
     if _depth(item) > DEEPEST_DEFINITION:
         raise _Unfit(f"nested deeper than {DEEPEST_DEFINITION} levels")
-    if not all(_icons_are_safe(place) for place in (item, item.get("serverInfo"))):
+    if not all(icons_are_safe(place) for place in (item, item.get("serverInfo"))):
         raise _Unfit("an icon's src is neither an https nor a data URL")
     if any(confusing(item.get(member), SCHEMA) is not None for member in _SCHEMAS):
         raise _Unfit("two names in a schema are easily confused with each other")
@@ -216,7 +216,7 @@ def _pinned_part(
     return {**rest, "_meta": kept} if kept else rest
 
 
-def _icons_are_safe(item: Any) -> bool:
+def icons_are_safe(item: Any) -> bool:
     """Whether every icon is of a scheme that a client may load (MCP 2025-11-25, icons, security)."""
     icons = item.get("icons") if isinstance(item, dict) else None
     if not isinstance(icons, list):

@@ -11,6 +11,7 @@ from gateway.domain.nodes import amount
 from gateway.domain.tools import Kind, Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.domain.vocabulary import confusing
 from gateway.errors import PinPending, UnknownTool
+from gateway.pins.catalog import icons_are_safe
 from gateway.pins.portable import shown_to
 from gateway.pins.ui import interface_item, named_interfaces
 from gateway.pins.verify import verify
@@ -160,12 +161,15 @@ class ListFilter:
 
 
 def _named(items: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the resources among `items` that have a URI, and no member that could be taken for one."""
+    """Return the resources among `items` that have a URI, and no member that could be taken for one.
+
+    Nor an icon that no client may load: a definition with such a one is not pinned.
+    """
     return [
         item
         for item in items
         if isinstance(item, dict) and isinstance(item.get("uri"), str)
-        if confusing(item, "resource") is None
+        if confusing(item, "resource") is None and icons_are_safe(item)
     ]
 
 

@@ -143,6 +143,14 @@ async def test_resources_are_listed_by_what_policy_says_of_each(house):
     assert await shown(house, "resources/list", "resources", items) == [items[0]]
 
 
+async def test_a_resource_with_an_icon_that_no_client_may_load_is_not_listed(house):
+    good = {"uri": "mail://inbox", "icons": [{"src": "https://mail.example/i.png"}]}
+    sources = ("javascript:alert(1)", "file:///etc/passwd", "http://10.0.0.1/", 7)
+    items = [good, *({"uri": f"mail://{one}", "icons": [{"src": one}]} for one in sources)]
+    items += [{"uri": "mail://a", "icons": "https://mail.example/i.png"}]
+    assert await shown(house, "resources/list", "resources", items) == [good]
+
+
 async def test_resources_of_a_server_that_nobody_approved_are_not_listed():
     house = House()
     await house.show({"name": "mail", "instructions": None}, kind=Kind.SERVER)
