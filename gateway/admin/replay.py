@@ -67,7 +67,8 @@ record's reasons stand."""
 AGAIN: Mapping[str, str] = {
     "same": "asked again, the policy that decided says the same",
     "changed": "asked again, the policy that decided says something else",
-    "inexact": "the answer may depend on what is not in the record",
+    "inexact": "the verdict stands as recorded; the record keeps hashes of some values, or nothing of them, so "
+    "the policy that decided cannot be asked again which other rules held",
     "gone": "the text of the policy that decided is not kept any more",
     "no_question": "the record does not keep what policy was asked",
     "not_asked": "the policy that decided was not asked again",

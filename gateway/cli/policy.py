@@ -8,7 +8,7 @@ import click
 
 from gateway.admin.names import Names
 from gateway.admin.policy import PolicyFiles, check_files, test_files
-from gateway.admin.rows import Row
+from gateway.admin.rows import Row, Rows
 from gateway.cli.connection import Connection, connect
 from gateway.cli.context import Place, as_json, place, read_json
 from gateway.cli.failure import NO, WRONG_USE, Failed
@@ -17,6 +17,7 @@ from gateway.cli.output import cell, print_fields, print_json
 from gateway.cli.pasted import say_undo
 from gateway.cli.replay import reevaluation_lines, replay
 from gateway.config import Config
+from gateway.domain.audit import RecordKind
 from gateway.errors import ConfigError
 
 
@@ -112,7 +113,9 @@ def explain(place: Place, /, *, decision: str | None, as_json: bool) -> None:
         for row in (*records, last):
             print_json(row)
         return
-    for line in (*_reasons(records[-1]), *reevaluation_lines(last["reevaluation"])):
+    again = last["reevaluation"]
+    decided = _decided(records)
+    for line in (*_reasons(decided), *_outvoted(decided, again), *reevaluation_lines(again)):
         click.echo(line)
     for record in records:
         click.echo()
@@ -128,6 +131,18 @@ def _newest_refusal(gateway: Connection) -> str:
         if row.get("decision_id"):
             return str(row["decision_id"])
     raise Failed("policy has refused nothing yet; name a decision", exit_code=NO)
+
+
+def _decided(records: Rows) -> Row:
+    """Return the newest record that is of the call itself: a person's answer has a record, too."""
+    own = [one for one in records if one.get("kind") != RecordKind.APPROVAL]
+    return (own or records)[-1]
+
+
+def _outvoted(record: Row, again: Row) -> Iterator[str]:
+    own = (again.get("before") or {}).get("verdict")
+    if record.get("verdict") == "deny" and own not in {None, "deny"}:
+        yield f"policy's own word was {cell(own)}; it was not what counted"
 
 
 def _reasons(record: Row) -> Iterator[str]:

@@ -119,7 +119,13 @@ def _summary_lines(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def reevaluation_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is shown of a decision that was put to its own policy once more."""
+    """Yield what is shown of a decision that was put to its own policy once more: its reasons first."""
+    places: Sequence[Mapping[str, Any]] = found.get("places") or ()
+    if places:
+        reasoned = any(one["code"] for one in places)
+        yield "its reasons stand at:" if reasoned else "the rules that said so:"
+    for one in places:
+        yield f"  {cell(one['file'])}:{one['line']}: {cell(one['code'] or one['rule'])}"
     yield AGAIN[found["finding"]]
     if found.get("before"):
         yield f"then: {_answer(found['before'])}"
@@ -127,10 +133,10 @@ def reevaluation_lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"now: {_answer(found['after'])}"
     lacking: Sequence[str] = found.get("lacking") or ()
     if lacking:
-        yield f"not recorded: {cell(list(lacking))}"
-    if found.get("rules"):
-        yield "rules that held:"
-    elif found.get("places"):
-        yield "its reasons stand at:"
-    for rule in (*found.get("rules", ()), *found.get("places", ())):
+        yield f"not kept in clear: {cell(list(lacking))}"
+    told = tuple(f"{one['file']}:{one['line']}: " for one in places)
+    rules = [one for one in found.get("rules", ()) if not one.startswith(told)]
+    if rules:
+        yield "what else held:" if places else "rules that held:"
+    for rule in rules:
         yield f"  {cell(rule)}"

@@ -1,6 +1,6 @@
 """Recorded decisions, put to a policy that need not be the one that made them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -15,7 +15,7 @@ from gateway.policy.bundle import compile_plan, prepare
 from gateway.policy.dataflow import looks_of
 from gateway.policy.looks import Look, needed
 from gateway.policy.opa import Opa
-from gateway.policy.places import places_of, rules_of
+from gateway.policy.places import Held, reasons_at, rules_of
 from gateway.policy.settings import PolicySettings
 from gateway.policy.sources import Sources, read_sources
 from gateway.policy.toolchain import find_opa
@@ -163,8 +163,9 @@ def explained(archive: PolicyArchive, record: Mapping[str, Any]) -> dict[str, An
     """Put a recorded decision to the policy that made it once more, and say which rules held.
 
     `finding` is that of the comparison; `gone` where the policy's text is not kept, `no_question`
-    where the record keeps no question. `rules` are those that held. Where that cannot be told
-    exactly, `places` are where the policy has the reasons' codes.
+    where the record keeps no question. `places` are where the reasons of its answer stand, as
+    `reasons_at` returns them: always where the text is kept. `rules` are all that held, as
+    `file:line: name`, where that can be told exactly.
 
     Raises:
         ConfigError: The policy cannot be evaluated here.
@@ -173,17 +174,25 @@ def explained(archive: PolicyArchive, record: Mapping[str, Any]) -> dict[str, An
     digest = str(record.get("policy_digest", ""))
     told: dict[str, Any] = {"decision_id": record.get("decision_id"), "policy_digest": digest}
     asked, kept = rebuilt(record), archive.find(digest)
-    if asked is None or kept is None:
+    if kept is None:
         return {**told, "finding": "no_question" if asked is None else "gone"}
     sources, config = kept
+    if asked is None:
+        return {**told, "finding": "no_question", "places": rules_of(sources, record)}
     opa = find_opa()
     compared = Trial.of(sources, config, opa=opa).compare(record)
-    found = {} if compared is None else compared.members
     if compared is None or compared.finding is Finding.INEXACT:
-        places = [f"{at.file}:{at.line}: {at.code}" for at in places_of(sources, _codes(record))]
-        return {**told, **found, "places": places}
+        found = {} if compared is None else compared.members
+        return {**told, **found, "places": _places(sources, record, None)}
     # What the policy cannot depend on changes nothing of which rules hold for the rest.
-    return {**told, **found, "rules": list(fired(opa, sources, config, asked.question))}
+    held = fired(opa, sources, config, asked.question)
+    same = compared.finding is Finding.SAME
+    return {
+        **told,
+        **compared.members,
+        "places": _places(sources, record, held if same else None),
+        "rules": [f"{file}:{row}: {rule}" for file, row, rule in held],
+    }
 
 
 def placed(archive: PolicyArchive, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,8 +211,15 @@ def placed(archive: PolicyArchive, record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _codes(record: Mapping[str, Any]) -> frozenset[str]:
-    return frozenset(reason["code"] for reason in record.get("reasons", ()))
+def _places(
+    sources: Sources, record: Mapping[str, Any], held: Sequence[Held] | None
+) -> list[dict[str, Any]]:
+    """Return where what policy said stands; of what the gateway refused by itself, nothing."""
+    own = Answer.recorded(record)
+    said = [one for one in record.get("reasons", ()) if one["code"] in own.codes]
+    if own.verdict != record["verdict"] and not said:
+        return []
+    return reasons_at(sources, {"verdict": own.verdict, "reasons": said}, held)
 
 
 class _Then:

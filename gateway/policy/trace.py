@@ -11,6 +11,7 @@ import orjson
 
 from gateway.policy.bundle import export, prepare
 from gateway.policy.opa import Opa, require
+from gateway.policy.places import Held
 from gateway.policy.sources import Sources
 
 _MOST_RULES = 500
@@ -18,8 +19,8 @@ _MOST_RULES = 500
 
 def fired(
     opa: Opa, sources: Sources, config: Mapping[str, Any], question: Mapping[str, Any]
-) -> tuple[str, ...]:
-    """Return every rule that held for `question`, as `file:line: name`, in the order of the files.
+) -> tuple[Held, ...]:
+    """Return every rule that held for `question`, in the order of the files.
 
     It is evaluated at the time of the question.
 
@@ -44,14 +45,14 @@ def fired(
         )
         told = require(ran, "OPA cannot evaluate the policy")
     found = set(_rules(json.loads(told).get("explanation") or ()))
-    return tuple(f"{file}:{row}: {rule}" for file, row, rule in sorted(found))[:_MOST_RULES]
+    return tuple(sorted(found))[:_MOST_RULES]
 
 
 def _nanoseconds(question: Mapping[str, Any]) -> int:
     return int(datetime.fromisoformat(question["context"]["time"]).timestamp() * 1_000_000_000)
 
 
-def _rules(events: Any) -> Iterator[tuple[str, int, str]]:
+def _rules(events: Any) -> Iterator[Held]:
     for event in events:
         node, where = event.get("Node"), event.get("Location") or {}
         if event.get("Op") == "Exit" and isinstance(node, dict) and "head" in node:

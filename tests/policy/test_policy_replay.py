@@ -246,6 +246,7 @@ def test_a_decision_is_explained_by_the_rules_that_held(tmp_path: Path) -> None:
         "before": {"verdict": "allow", "reasons": []},
         "after": {"verdict": "allow", "reasons": []},
         "lacking": [],
+        "places": [{"file": "decision.rego", "line": 5, "rule": "decision", "code": ""}],
         "rules": ["decision.rego:5: decision"],
     }
     assert explained(archive, {**good, "policy_digest": "sha256:00"})["finding"] == "gone"
@@ -279,6 +280,87 @@ def test_what_cannot_be_told_exactly_has_no_rules(tmp_path: Path) -> None:
     assert again["places"] == []
 
 
+OWN = {
+    "our_mail.rego": b"""package douane
+
+deny contains {"code": "outside_mail", "message": "mail stays here"} if input.target.name == "bad"
+
+deny contains {
+	"code": "of_lines",
+	"message": "a head of several lines",
+} if input.target.name == "lines"
+
+deny contains {"code": concat("_", ["put", "together"]), "message": "of parts"} if input.target.name == "parts"
+
+ask contains {"code": "outside_mail", "message": "mail stays here"} if input.target.name == "asked"
+""",
+    "decision.rego": b"""package douane
+
+helps := true
+
+decision := {"verdict": "deny", "reasons": sort(deny), "obligations": []} if {
+	helps
+	count(deny) > 0
+} else := {"verdict": "ask", "reasons": sort(ask), "obligations": []} if count(ask) > 0
+""",
+}
+
+
+def explained_of_own(tmp_path: Path, name: str, verdict: str, *codes: str) -> dict[str, Any]:
+    one, archive = Sources(files=OWN), PolicyArchive(tmp_path)
+    archive.keep(one, {})
+    asked = question({"target.name": name})
+    messages = {"outside_mail": "mail stays here", "of_lines": "a head of several lines"}
+    reasons = [{"code": code, "message": messages.get(code, "of parts")} for code in codes]
+    answer = Answer(verdict=verdict, codes=codes)
+    told = record(asked, answer, policy_digest=one.digest({}), reasons=reasons)
+    return explained(archive, told)
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "code", "at"),
+    [
+        ("bad", "deny", "outside_mail", (3, "deny")),
+        ("asked", "ask", "outside_mail", (12, "ask")),
+        ("lines", "deny", "of_lines", (6, "deny")),
+        ("parts", "deny", "put_together", (10, "deny")),
+    ],
+)
+def test_what_can_be_told_exactly_says_where_its_reasons_stand_as_well(
+    tmp_path: Path, name: str, verdict: str, code: str, at: tuple[int, str]
+) -> None:
+    again = explained_of_own(tmp_path, name, verdict, code)
+    place = {"file": "our_mail.rego", "line": at[0], "rule": at[1], "code": code}
+    assert (again["finding"], again["places"]) == ("same", [place])
+    assert len(again["rules"]) > 1
+
+
+def test_where_a_policy_says_otherwise_now_the_reasons_of_then_are_told(tmp_path: Path) -> None:
+    again = explained_of_own(tmp_path, "good", "deny", "outside_mail")
+    assert again["finding"] == "changed"
+    assert [(one["line"], one["code"]) for one in again["places"]] == [(3, "outside_mail")]
+
+
+def test_of_what_the_gateway_refused_by_itself_no_rule_is_told(tmp_path: Path) -> None:
+    one, archive = sources(ONE_RULE), PolicyArchive(tmp_path)
+    archive.keep(one, {})
+    asked = question({"target.name": "good"})
+    told = record(asked, Answer(verdict="deny", codes=("limited",)), policy_digest=one.digest({}))
+    told["question"]["answer"] = {"verdict": "allow", "reasons": []}
+    assert explained(archive, told)["places"] == []
+
+
+def test_where_no_question_is_kept_the_reasons_are_found_by_the_text(tmp_path: Path) -> None:
+    one, archive = Sources(files=OWN), PolicyArchive(tmp_path)
+    archive.keep(one, {})
+    told = record(question(), Answer(verdict="deny"), policy_digest=one.digest({}))
+    told["reasons"] = [{"code": "outside_mail", "message": "mail stays here"}]
+    del told["question"]
+    again = explained(archive, told)
+    assert again["finding"] == "no_question"
+    assert [one["line"] for one in again["places"]] == [3]
+
+
 def test_what_cannot_be_told_exactly_says_where_its_reasons_stand(tmp_path: Path) -> None:
     closed = 'deny contains {"code": "closed", "message": "no"} if input.arguments.name == "bad"\n'
     rules = ONE_RULE.replace("input.target.name", "input.arguments.name") + closed
@@ -290,7 +372,8 @@ def test_what_cannot_be_told_exactly_says_where_its_reasons_stand(tmp_path: Path
         policy_digest=one.digest({}),
     )
     again = explained(archive, {**told, "arguments": {"name": "h1:" + "0" * 64}})
-    assert again["places"] == [f"decision.rego:{rules.count(chr(10))}: closed"]
+    place = {"file": "decision.rego", "line": rules.count("\n"), "rule": "deny", "code": "closed"}
+    assert again["places"] == [place]
 
 
 def test_a_verdict_of_a_record_is_read_as_it_stands() -> None:

@@ -48,6 +48,7 @@ AGAIN = {
     "before": ANSWER,
     "after": ANSWER,
     "lacking": [],
+    "places": [{"file": "flow.rego", "line": 7, "rule": "flow_deny", "code": "rule_a"}],
     "rules": HELD,
 }
 

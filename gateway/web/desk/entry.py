@@ -17,7 +17,6 @@ from gateway.web.desk.telling import counted, definition, facts, is_a_persons, s
 _EXPLAIN = "desk-explain"
 _HELD = re.compile(r"(.*):(\d+): (.*)", re.DOTALL)
 """A rule that held, as an explanation tells it."""
-_DECISION = "decision"
 
 
 class EntryPages:
@@ -73,9 +72,6 @@ class EntryPages:
         again: Row = last["reevaluation"]
         names = await self._frame.names(guest, related)
         row = next((one for one in related if one["id"] == _id(guest)), related[-1])
-        rules = [_rule(told) for told in (*again.get("rules", ()), *again.get("places", ()))]
-        after = again.get("after") or again.get("before") or {}
-        said = [rule for rule in rules if _says(rule, str(after.get("verdict", "")))]
         return await self._frame.page(
             guest,
             "explain.html",
@@ -84,9 +80,9 @@ class EntryPages:
             counted=counted(row),
             told=again,
             sentence=AGAIN[again["finding"]],
-            said=said or [rule for rule in rules if rule["rule"] == _DECISION] or rules,
-            rules=rules,
-            exact="places" not in again,
+            said=again.get("places", ()),
+            rules=[_rule(told) for told in again.get("rules", ())],
+            exact="rules" in again,
             in_force=await self._in_force(guest, again),
         )
 
@@ -140,8 +136,3 @@ def _rule(told: str) -> Row:
     if found is None:
         return {"file": told, "line": 0, "rule": ""}
     return {"file": found[1], "line": int(found[2]), "rule": found[3]}
-
-
-def _says(rule: Row, verdict: str) -> bool:
-    """Whether a rule's name is a verdict, or ends with one: `deny`, `flow_ask`."""
-    return str(rule["rule"]).rpartition("_")[2] == verdict
