@@ -23,7 +23,13 @@ from gateway.signin.throttle import Attempts
 PATH = "/setup"
 LIFETIME_S = 24 * 3600
 
-_SPENT = "This link has expired, or was used already. Ask for another one."
+NOBODY_YET = (
+    "Nobody can sign in here yet. The first person opens the link that the gateway printed where it"
+    " was started; started again, it prints another."
+)
+"""Where the way in is, and not what it is: strangers read this."""
+_SPENT = "This link is not whole, has expired, or was used already."
+_ANOTHER = "An administrator makes another: douane users link NAME"
 
 
 @value
@@ -124,7 +130,7 @@ class SetupLinks:
         await self._attempts.begin(browser.source_ip, link_hash)
         user = await asyncio.to_thread(self._users.link, link_hash, now=self._clock())
         if user is None and not self._is_first(link_hash):
-            raise Ended(_SPENT)
+            raise self._spent()
         await self._attempts.take_back(browser.source_ip, link_hash)
         return Invitation(user=user)
 
@@ -150,7 +156,7 @@ class SetupLinks:
     async def _redeem_first(self, link_hash: str, name: str, phc: str, browser: Browser) -> User:
         held = self._first
         if not self._is_first(link_hash):
-            raise Ended(_SPENT)
+            raise self._spent()
         self._first = None  # before anything waits: for one caller only
         user = User(
             id=self._new_id(),
@@ -171,13 +177,13 @@ class SetupLinks:
             self._first = held
             raise
         except ValueError:
-            raise Ended(_SPENT) from None  # somebody else came first, in another process
+            raise self._spent() from None  # somebody else came first, in another process
         return await self._redeem(link_hash, phc)
 
     async def _redeem(self, link_hash: str, phc: str) -> User:
         user = await asyncio.to_thread(self._users.redeem_link, link_hash, phc, now=self._clock())
         if user is None:
-            raise Ended(_SPENT)
+            raise self._spent()
         return user
 
     async def _record(self, user: User, code: str, browser: Browser) -> None:
@@ -191,6 +197,11 @@ class SetupLinks:
                 message=f"{user.subject}, by a one-time link",
             )
         )
+
+    def _spent(self) -> Ended:
+        """Return the refusal of a link that opens nothing, which says how there comes to be another."""
+        nobody = self._first is not None and not self._users.all()
+        return Ended(f"{_SPENT} {NOBODY_YET if nobody else _ANOTHER}")
 
     def _is_first(self, link_hash: str) -> bool:
         if self._first is None or self._users.all():

@@ -95,11 +95,19 @@ class SignIn:
         self._clock = clock
         self._new_id = new_id
         self._after = after
+        self._anybody = False
 
     @property
     def by_password(self) -> bool:
         """Whether people sign in with a password here."""
         return self._passwords is not None
+
+    @property
+    def nobody_yet(self) -> bool:
+        """Whether people sign in with a password here, and there is nobody at all."""
+        # Once there was anybody it is told no more: a stranger's request sorts no list of people.
+        self._anybody = self._anybody or not self.by_password or bool(self._users.all())
+        return not self._anybody
 
     async def user_of(self, cookies: Mapping[str, str]) -> User | None:
         """Return who is signed in in the browser that sent `cookies`."""

@@ -13,6 +13,7 @@ from gateway.oauth.redirects import is_on_the_device, shown_host
 from gateway.signin.consent import in_words
 from gateway.signin.errors import NotSignedIn, Throttled, WrongCredentials
 from gateway.signin.granting import Granting, Question
+from gateway.signin.links import NOBODY_YET
 from gateway.signin.sign_in import ACCOUNT_PATH, CONSENT_PATH, DESK_PATH, Entered, SignIn
 from gateway.signin.sign_in import PATH as SIGN_IN_PATH
 from gateway.signin.transactions import Purpose
@@ -181,6 +182,7 @@ class SignInPages:
             headers=headers,
             transaction=transaction.id,
             csrf=visit.browser.token("sign-in", transaction.id),
+            nobody=NOBODY_YET if self._sign_in.nobody_yet else "",
             by_password=self._sign_in.by_password,
             providers=self._sign_in.providers,
             problem=refusal.public if refusal else "",

@@ -240,6 +240,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
         journal=building.journal,
         sessions=building.sessions,
         person_of=building.person_of,
+        nobody_yet=lambda: sign_in.nobody_yet,
         client_address=building.client_address,
         streams=Streams(),
     )

@@ -72,6 +72,7 @@ class Desk:
     journal: Journal
     sessions: Sessions
     person_of: Callable[[User], Person]
+    nobody_yet: Callable[[], bool]
     client_address: Callable[[Scope], str]
     streams: Streams
 
@@ -130,6 +131,7 @@ class Desk:
             person_of=self.person_of,
             commands=self.lasting.commands,
             read_only=console.read_only,
+            nobody_yet=self.nobody_yet,
             clock=now,
             streams=self.streams,
         )

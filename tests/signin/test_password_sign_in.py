@@ -98,6 +98,7 @@ async def test_an_unknown_user_costs_as_much_as_a_known_one(
 
 
 async def test_what_was_typed_is_in_no_record(house: House) -> None:
+    await house.person()
     browser = house.browser()
     page = await browser.get(house.url + "/sign-in")
     await house.enter(browser, page, "my secret in the wrong field", "hunter2 hunter2")

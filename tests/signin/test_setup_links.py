@@ -11,7 +11,7 @@ import pytest
 
 from gateway.domain.identity import User
 from gateway.signin.errors import Ended, Throttled, Unacceptable
-from gateway.signin.links import Chosen, SetupLinks
+from gateway.signin.links import NOBODY_YET, Chosen, SetupLinks
 from gateway.storage.identity.database import DATABASE
 from tests.oauth.world import NOW
 from tests.signin.browser import Browser, Page
@@ -260,3 +260,32 @@ async def test_passwords_are_compared_before_they_are_weighed(house: House) -> N
         await house.links.redeem(
             _secret(house.links.first()), Chosen(name="root", password="a", repeated="b"), MINE
         )
+
+
+@pytest.mark.parametrize("link", ["", "?link=of-somebody-else"])
+async def test_a_link_that_is_none_says_who_makes_another(house: House, link: str) -> None:
+    house.links.first()
+    page = await house.browser().get(f"{HTTP}/setup{link}")
+    assert (page.status, NOBODY_YET in page.ids["message"]) == (400, True)
+    await house.person()
+    page = await house.browser().get(f"{HTTP}/setup{link}")
+    assert page.ids["message"] == (
+        "This link is not whole, has expired, or was used already. An administrator makes another:"
+        " douane users link NAME"
+    )
+
+
+async def test_before_anybody_the_sign_in_page_says_who_comes_first_and_how(house: House) -> None:
+    secret = _secret(house.links.first())
+    page = await house.browser().get(f"{HTTP}/sign-in")
+    assert (page.status, page.ids["nobody"], page.forms) == (200, NOBODY_YET, [])
+    assert secret not in page.body
+    await house.person()
+    page = await house.browser().get(f"{HTTP}/sign-in")
+    assert "nobody" not in page.ids
+    assert page.shows("sign-in")
+
+
+async def test_where_no_first_link_was_made_none_is_spoken_of(house: House) -> None:
+    page = await house.browser().get(f"{HTTP}/setup")
+    assert NOBODY_YET not in page.ids["message"]

@@ -70,6 +70,7 @@ class DeskHouse(House):
             person_of=lambda user: person_of(user, How.PAGE, issuer=self.url, roles_of=roles_of),
             commands=lambda: self.admin.commands,
             read_only=read_only,
+            nobody_yet=lambda: self.sign_in.nobody_yet,
             clock=self.clock,
             streams=self.streams,
         )
@@ -102,10 +103,11 @@ class DeskHouse(House):
 
 @asynccontextmanager
 async def desk_house(folder: Path, **settings: Any) -> AsyncIterator[DeskHouse]:
-    """Open a house with a desk and everybody in `PEOPLE`."""
+    """Open a house with a desk and everybody in `people`, who are `PEOPLE` if it is not said."""
     approvals = MemoryApprovalStore(ApprovalRules(most_waiting=1000, most_per_hour=1000))
     folder.mkdir(exist_ok=True)
     seen = settings.pop("seen", ())
+    people = settings.pop("people", PEOPLE)
     signing_in = {
         name: settings.pop(name) for name in ("federation", "providers", "desk") if name in settings
     }
@@ -114,6 +116,6 @@ async def desk_house(folder: Path, **settings: Any) -> AsyncIterator[DeskHouse]:
     async with around as (admin, store):
         house.admin, house.store, house.approvals = admin, store, approvals
         house.open_desk(**settings)
-        for name, groups in PEOPLE.items():
+        for name, groups in people.items():
             await house.person(name, groups=groups)
         yield house

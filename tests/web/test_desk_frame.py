@@ -4,6 +4,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
+from gateway.signin.links import NOBODY_YET
 from gateway.web.desk.frame import RECENT_S
 from tests.signin.browser import Sent, to_app
 from tests.signin.house import HTTP, Provider, Vouched
@@ -191,3 +192,21 @@ async def test_what_cannot_be_recorded_is_not_shown(house, monkeypatch):
     page = await browser.get(f"{DESK}/approvals/a")
     assert page.status == 503
     assert "eve@outside.example" not in page.body
+
+
+async def test_before_anybody_it_says_who_comes_first_and_still_not_whether_there_is_a_desk(
+    tmp_path,
+):
+    seen_by = []
+    for enabled in (True, False):
+        async with desk_house(tmp_path / str(enabled), people={}, enabled=enabled) as house:
+            link = house.links.first().partition("link=")[2]
+            page = await house.browser().get(DESK)
+            assert page.ids["message"].endswith(NOBODY_YET)
+            assert "next" not in page.ids
+            assert link not in page.body
+            seen_by += [seen(page), seen(await house.browser().get(f"{DESK}/no/such/page"))]
+            await house.person("ada")
+            page = await house.browser().get(DESK)
+            assert NOBODY_YET not in page.body
+    assert seen_by == seen_by[:1] * 4

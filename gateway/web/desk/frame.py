@@ -30,6 +30,7 @@ from gateway.errors import (
 )
 from gateway.ports import Clock
 from gateway.signin.errors import SignInRefused
+from gateway.signin.links import NOBODY_YET
 from gateway.signin.sign_in import DESK_PATH
 from gateway.web.desk.entrance import Entrance
 from gateway.web.desk.rooms import READERS, rooms_of
@@ -54,6 +55,7 @@ _STATUS: tuple[tuple[type[GatewayError], int], ...] = (
     (ConfigError, 400),
 )
 _WENT_WRONG = 503
+_NOTHING = "There is nothing here, or nothing for you."
 
 
 class ReadOnly(Denied):
@@ -103,6 +105,7 @@ class Frame:
         person_of: Callable[[User], Person],
         commands: Callable[[], Commands],
         read_only: bool,
+        nobody_yet: Callable[[], bool],
         clock: Clock,
         streams: Streams | None = None,
     ) -> None:
@@ -110,6 +113,7 @@ class Frame:
         self._entrance = entrance
         self._person_of = person_of
         self._commands = commands
+        self._nobody_yet = nobody_yet
         self._clock = clock
         self.read_only = read_only
         self.streams = streams or Streams()
@@ -212,9 +216,11 @@ class Frame:
 
     def nowhere(self) -> Response:
         """Return what everybody gets where there is nothing, or nothing for them."""
+        if self._nobody_yet():
+            return self._visits.pages.message("Nothing here", f"{_NOTHING} {NOBODY_YET}", 404)
         return self._visits.pages.message(
             "Nothing here",
-            "There is nothing here, or nothing for you. If it is meant for you, sign in.",
+            f"{_NOTHING} If it is meant for you, sign in.",
             404,
             link=(self._entrance.way_in(DESK_PATH), "Sign in"),
         )
