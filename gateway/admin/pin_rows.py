@@ -244,9 +244,8 @@ def _told_once(pin: Pin) -> tuple[Any, ...]:
 
 
 def statuses(pins: Iterable[Pin]) -> dict[str, int]:
-    """Return how many definitions are in which status; one that is in both families alike is one."""
-    once = {(pin.target, pin.status) for pin in pins}
-    found = [status for _, status in once]
+    """Return how many definitions are in which status, as `times_told` counts them."""
+    found = [pin.status for pin in {_told_once(pin): pin for pin in pins}.values()]
     return {status.value: found.count(status) for status in PinStatus}
 
 

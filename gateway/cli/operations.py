@@ -34,7 +34,7 @@ def servers() -> None:
 @in_full
 @place
 def list_servers(place: Place, /, *, as_json: bool, wide: bool) -> None:
-    """List servers, whether they answer, and how many of their pins wait."""
+    """List servers, whether they answer, and how many definitions wait, as `pins review` tells them."""
     with connect(place.config) as gateway:
         rows = gateway.call("servers.list")
     print_rows(rows, _SERVERS, as_json=as_json, wide=wide)

@@ -57,7 +57,7 @@ def pins() -> None:
 def list_(
     place: Place, /, *, server: str | None, status: str | None, as_json: bool, wide: bool
 ) -> None:
-    """List pins."""
+    """List pins: a row for each family of revisions; `pins review` tells once what both show alike."""
     with connect(place.config) as gateway:
         rows = gateway.call("pins.list", server=server, status=status)
     print_rows(rows, _COLUMNS, as_json=as_json, wide=wide)

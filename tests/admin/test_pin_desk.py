@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.admin.pin_rows import alike_in_profiles, times_told, waits
+from gateway.admin.pin_rows import alike_in_profiles, statuses, times_told, waits
 from gateway.domain.descriptions import Guidance
 from gateway.domain.tools import Disposition, Pin, PinStatus, Profile, Sighting
 from gateway.errors import (
@@ -362,3 +362,4 @@ async def test_what_waits_is_counted_as_often_as_it_is_told(
     waiting = [pin for pin in world.pins.all() if waits(pin)]
     rows = await world.pin_desk.review(EMMA)
     assert times_told(waiting) == len(alike_in_profiles(rows)) == told
+    assert sum(statuses(world.pins.all()).values()) == told
