@@ -14,12 +14,13 @@ from gateway.signin.errors import NoSuchCode, NotSignedIn, SignInRefused, Unacce
 from gateway.signin.granting import FindClient
 from gateway.signin.links import PATH as SETUP_PATH
 from gateway.signin.links import Chosen, Invitation, SetupLinks
-from gateway.signin.sign_in import ACCOUNT_PATH, DEVICE_PATH, SignIn
+from gateway.signin.sign_in import ACCOUNT_PATH, DESK_PATH, DEVICE_PATH, SignIn
 from gateway.signin.sign_in import PATH as SIGN_IN_PATH
 from gateway.signin.transactions import Purpose
 from gateway.web.forms import BadForm
 from gateway.web.signin import answer_of, described
 from gateway.web.visits import Visit, Visits
+from gateway.web.words import href
 
 
 class AccountPages:
@@ -39,8 +40,8 @@ class AccountPages:
     ) -> None:
         """Show resources as URIs under `origin`, the public URL.
 
-        `desk_of` gives the address at which a person signs in and comes to the desk; empty for whoever
-        has none.
+        `desk_of` gives the address of the desk, for a person who is signed in; empty for whoever has
+        none.
         """
         self._visits = visits
         self._pages = visits.pages
@@ -82,6 +83,8 @@ class AccountPages:
             invitation = await self._links.invitation(link, visit.browser)
             return self._setup_form(visit, link, invitation, refusal)
         desk = self._desk_of(user)
+        if desk == DESK_PATH:
+            desk = href(SIGN_IN_PATH, to=desk)
         onward = (desk, "Sign in and open the desk") if desk else (SIGN_IN_PATH, "Sign in")
         return self._pages.message("Welcome", "Your password is set.", link=onward)
 
@@ -116,6 +119,7 @@ class AccountPages:
         return self._pages.page(
             "account.html",
             user=user,
+            desk=self._desk_of(user),
             overview=overview,
             clients=clients,
             in_words=in_words,

@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from gateway.admin.approvals import ApprovalDesk
 from gateway.admin.person import Person
-from gateway.domain.approvals import Approval, ApprovalState, Span
+from gateway.domain.approvals import Approval, ApprovalRequest, ApprovalState, Span
 from gateway.domain.document import canonical
 from gateway.domain.identity import User
 from gateway.pins.visible import visible
@@ -32,12 +32,15 @@ class ApprovalPages:
         desk: ApprovalDesk,
         *,
         person_of: Callable[[User], Person],
+        desk_of: Callable[[User], str],
     ) -> None:
+        """`desk_of` gives the address of the desk to whoever has one, and nothing to others."""
         self._visits = visits
         self._pages = visits.pages
         self._sign_in = sign_in
         self._desk = desk
         self._person_of = person_of
+        self._desk_of = desk_of
 
     @property
     def routes(self) -> list[Route]:
@@ -53,7 +56,9 @@ class ApprovalPages:
             begun = await self._sign_in.begin(Purpose(name="approvals"), visit.browser)
             return self._pages.redirect(self._sign_in.path_to(begun))
         waiting = [one.request for one in self._desk.waiting(self._person_of(user))]
-        return self._pages.page("approvals.html", user=user, waiting=waiting)
+        return self._pages.page(
+            "approvals.html", user=user, waiting=waiting, desk=self._desk_of(user)
+        )
 
     async def _question(self, visit: Visit) -> Response:
         user = await self._sign_in.user_of(visit.request.cookies)
@@ -70,6 +75,7 @@ class ApprovalPages:
         return self._pages.page(
             "approve.html",
             user=user,
+            desk=self._desk_of(user),
             request=found.request,
             arguments=[(visible(name), _spelled(said)) for name, said in arguments.items()],
             reasons=[visible(reason.message) for reason in found.request.reasons],
@@ -86,7 +92,7 @@ class ApprovalPages:
             return ""
         request = found.request
         what = f"{visible(request.target.name)} at {request.target.server}"
-        told = [f"This was about {what}, for {visible(request.subject)}."]
+        told = [f"This was about {what}, for {_whose(request)}."]
         if found.at is not None:
             told.append(f"{visible(found.by)} answered it on {when(found.at)}.")
         if void:
@@ -103,7 +109,8 @@ class ApprovalPages:
             return "Go back to your application and let it try again."
         request = found.request
         return (
-            f"{visible(request.client_name)} can now make this call for {visible(request.subject)}; "
+            f"{visible(request.client_name)} can now make this call for "
+            f"{'itself' if request.subject == request.client_id else visible(request.subject)}; "
             "it goes out when it is made again."
         )
 
@@ -139,6 +146,12 @@ def _id(visit: Visit) -> str:
 
 def _bound(found: Approval) -> tuple[str, str]:
     return found.request.id, str(found.request.fingerprint)
+
+
+def _whose(request: ApprovalRequest) -> str:
+    """Return whose call it is by a name: a client that acts for itself is its subject, by its id."""
+    own = request.subject == request.client_id
+    return visible(request.client_name if own else request.subject)
 
 
 def _spelled(said: Any) -> str:

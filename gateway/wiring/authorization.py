@@ -398,6 +398,7 @@ def _pages(
         building.journal,
         clock=now,
     )
+    desk_of = way_to_desk(building.config, building.lasting, building.person_of)
     pages = (
         SignInPages(visits, sign_in, granting, origin=origin),
         AccountPages(
@@ -407,11 +408,17 @@ def _pages(
             devices=building.lasting.devices,
             account=account,
             find_client=find_client,
-            desk_of=way_to_desk(building.config, building.lasting, building.person_of),
+            desk_of=desk_of,
             origin=origin,
         ),
         ConnectPages(visits, sign_in, building.broker.connecting),
-        ApprovalPages(visits, sign_in, building.lasting.questions, person_of=building.person_of),
+        ApprovalPages(
+            visits,
+            sign_in,
+            building.lasting.questions,
+            person_of=building.person_of,
+            desk_of=desk_of,
+        ),
     )
     return [*visits.assets, *(route for page in pages for route in page.routes)]
 

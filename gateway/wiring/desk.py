@@ -16,7 +16,6 @@ from gateway.signin.browser import Browser, CookieNames
 from gateway.signin.journal import Journal
 from gateway.signin.sessions import Sessions
 from gateway.signin.sign_in import DESK_PATH
-from gateway.signin.sign_in import PATH as SIGN_IN_PATH
 from gateway.web.app import desk_app
 from gateway.web.cookies import BrowserCookies
 from gateway.web.desk import desk_routes
@@ -47,7 +46,7 @@ def own_client(config: Config, lasting: Standing) -> Client | None:
 def way_to_desk(
     config: Config, lasting: Standing, person_of: Callable[[User], Person]
 ) -> Callable[[User], str]:
-    """Return what gives the address by which a person signs in and comes to the desk; empty if none."""
+    """Return what gives the address at which a person who is signed in comes to the desk; empty if none."""
     console = config.console
 
     def way(user: User) -> str:
@@ -56,7 +55,7 @@ def way_to_desk(
         if person_of(user).roles.isdisjoint(READERS):
             return ""
         if console.listen is None:
-            return href(SIGN_IN_PATH, to=DESK_PATH)
+            return DESK_PATH
         return config.desk_url + href(ENTER_PATH, to=DESK_PATH)
 
     return way

@@ -165,3 +165,11 @@ async def test_an_account_is_shown_to_its_person_only(house: House) -> None:
     assert (await browser.submit(form, page, action="withdraw")).status == 403
     page = await browser.get(house.url + "/account")
     assert page.shows("sign-in")
+
+
+async def test_the_account_leads_to_the_desk_whoever_has_one(house: House) -> None:
+    await house.person()
+    browser = await house.signed_in()
+    assert "desk" not in (await browser.get(house.url + "/account")).links
+    house.desks["alice"] = "/desk"
+    assert (await browser.get(house.url + "/account")).links["desk"] == "/desk"

@@ -79,7 +79,7 @@ async def test_the_first_person_chooses_a_name_and_a_password_and_has_every_role
 
 
 async def test_whoever_has_a_desk_is_led_to_it_and_nobody_else_learns_of_one(house: House) -> None:
-    house.desks["carol"] = "/sign-in?to=%2Fdesk"
+    house.desks["carol"] = "/desk"
     for name, link, words in (
         ("carol", "/sign-in?to=%2Fdesk", "Sign in and open the desk"),
         ("dan", "/sign-in", "Sign in"),

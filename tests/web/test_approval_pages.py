@@ -71,7 +71,7 @@ async def house(tmp_path):
         )
 
     pages = ApprovalPages(Visits(Pages(), cookies, origin=HTTPS, journal=house.journal, user_of=house.sessions.user_of), house.sign_in, desk,
-                          person_of=person)  # fmt: skip
+                          person_of=person, desk_of=lambda user: "/desk" if user.subject == "ada" else "")  # fmt: skip
     house.app = Router([*house.app.routes, *pages.routes], redirect_slashes=False)
     await house.person()
     await house.person("bob", groups=frozenset({"users"}))
@@ -356,3 +356,29 @@ async def test_nothing_that_an_agent_wrote_hides_or_becomes_markup(house):
     assert "\x1b" not in page.body
     assert "<script>alert(1)</script>" in page.ids["arguments"]
     assert "y" * 5000 in page.ids["arguments"]
+
+
+async def test_a_client_that_acts_for_itself_is_called_by_its_name(house):
+    await asked(house, subject="257dcc", client_id="257dcc", user_id="")
+    browser, inbox = await signed_in(house, "ada", url=f"{HTTPS}/approvals")
+    page = await browser.get(APPROVE)
+    done = await browser.submit(page.form("approve-question"), page, action="once")
+    settled = await browser.get(APPROVE)
+    for shown, words in (
+        (inbox, "for itself."),
+        (page, ", for itself."),
+        (done, "Agent can now make this call for itself;"),
+        (settled, "for Agent."),
+    ):
+        assert words in shown.text
+        assert "257dcc" not in shown.body
+
+
+async def test_only_whoever_has_a_desk_is_led_there_and_everybody_back_to_the_list(house):
+    await asked(house)
+    for name, desk in (("ada", "/desk"), ("alice", None)):
+        browser, inbox = await signed_in(house, name, url=f"{HTTPS}/approvals")
+        page = await browser.get(APPROVE)
+        assert (inbox.links.get("desk"), page.links.get("desk")) == (desk, desk)
+        assert "/desk" not in (inbox.body + page.body if desk is None else "")
+        assert page.links["inbox"] == "/approvals"

@@ -24,7 +24,7 @@ def way(console: str = "", *roles: Role, commands: Any = dict) -> str:
 
 def test_whoever_has_a_role_is_led_to_the_desk_and_nobody_else() -> None:
     for role in (Role.APPROVER, Role.AUDITOR, Role.ADMIN):
-        assert way("", Role.USER, role) == "/sign-in?to=%2Fdesk"
+        assert way("", Role.USER, role) == "/desk"
     assert way("", Role.USER) == way("") == ""
 
 
