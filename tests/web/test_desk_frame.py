@@ -210,3 +210,10 @@ async def test_before_anybody_it_says_who_comes_first_and_still_not_whether_ther
             page = await house.browser().get(DESK)
             assert NOBODY_YET not in page.body
     assert seen_by == seen_by[:1] * 4
+
+
+async def test_a_client_that_calls_itself_as_its_person_does_not_act_for_itself(house):
+    await house.ask(subject="alice", client_name="alice")
+    _, page = await house.sits_down("ada")
+    assert "for itself" not in page.text
+    assert "alice by alice" in page.text
