@@ -78,7 +78,7 @@ def _paths(node: Any) -> Iterator[Path]:
         for inner in node:
             yield from _paths(inner)
     elif isinstance(node, dict):
-        if node.get("type") == "var" and node.get("value") == "input":
+        if _is_input(node):
             raise _Everything
         if node.get("type") == "ref":
             yield from _of_reference(node["value"])
@@ -91,13 +91,18 @@ def _of_reference(parts: list[Mapping[str, Any]]) -> Iterator[Path]:
     names = [part["value"] for part in parts if part.get("type") in {"var", "string"}]
     if ".".join(map(str, names)) in VARYING:
         raise _Everything
-    if parts[0].get("value") == "input" and parts[0].get("type") == "var":
+    if _is_input(parts[0]):
         path = tuple(_static(parts[1:]))
         if not path:
             raise _Everything
         yield path
-    # What stands in brackets may read the input as well.
-    yield from _paths([part for part in parts[1:] if part.get("type") not in {"var", "string"}])
+        parts = parts[1:]
+    # What is called, made or taken apart at the head may read the input as well, and so may what stands in brackets.
+    yield from _paths(parts)
+
+
+def _is_input(part: Mapping[str, Any]) -> bool:
+    return part.get("type") == "var" and part.get("value") == "input"
 
 
 def _static(parts: Iterable[Mapping[str, Any]]) -> Iterator[str]:

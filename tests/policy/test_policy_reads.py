@@ -147,9 +147,67 @@ def test_what_a_policy_reads_is_found(opa: Opa, folder: Path, body: str, paths: 
     assert set(found.paths) == paths | ({("target", "name")} if ("target",) not in paths else set())
 
 
+HEADS = (
+    'split(input.arguments.to, "/")[_] == ".."',
+    'split(input.arguments.to, "@")[1] == "example.com"',
+    '[input.arguments.to, "a"][_] == "b"',
+    '{"a": input.arguments.to}["a"] == "b"',
+    '{input.arguments.to}["b"]',
+    'union({{input.arguments.to}, {"a"}})["b"]',
+    '[x | x := input.arguments.to][_] == "b"',
+    'object.get(input.arguments.to, "a", {}).b == true',
+    "json.unmarshal(input.arguments.to).a == 1",
+    'data.douane.config[split(input.arguments.to, "/")[0]]',
+    'data.douane.config[{"a": input.arguments.to}["a"]]',
+    'array.concat([input.arguments.to], [])[_].by == "nobody"',
+    "made(input.arguments.to).b",
+)
+"""What stands before the brackets of a reference, or within them, and is none itself."""
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_what_a_reference_is_made_of_is_read(opa: Opa, folder: Path, head: str) -> None:
+    found = read_by(opa, folder, f'made(x) := {{"b": x}}\n\na if {head}')
+    assert found is not None
+    assert set(found.paths) == {("arguments", "to"), ("target", "name")}
+
+
+async def test_what_is_taken_apart_is_shown_and_nobodys_answer_is_anothers(
+    opa: Opa, folder: Path
+) -> None:
+    (folder / "decision.rego").write_text(
+        "package douane\n\n"
+        'default decision := {"verdict": "deny", "reasons": []}\n\n'
+        'decision := {"verdict": "allow", "reasons": []} if not bad\n\n'
+        'bad if split(input.principal.sub, "@")[1] != "example.com"\n\n'
+        'bad if split(input.arguments.path, "/")[_] == ".."\n'
+    )
+    policy = prepared(opa, folder)
+    engine = WasmEngine(
+        compile_wasm(opa, policy),
+        policy.data,
+        digest="d",
+        clock=lambda: 0.0,
+        reads=reads_of(policy.modules),
+    )
+    verdicts = [
+        engine.decide(question({"principal": {"sub": sub}, "arguments": {"path": path}})).verdict
+        for sub, path in (
+            ("emma@example.com", "notes/a"),
+            ("eve@evil.example", "notes/a"),
+            ("emma@example.com", "notes/../a"),
+        )
+    ]
+    assert verdicts == [Verdict.ALLOW, Verdict.DENY, Verdict.DENY]
+
+
 @pytest.mark.parametrize(
     "body",
     [
+        "a if time.clock(time.now_ns())[0] > 1",
+        "a if data.douane.config.x[input]",
+        "a if [input][0].target",
+        'a if object.get(input, "arguments", {}).to',
         "a if { walk(input, [_, x]); x == 1 }",
         "a if { some k; input[k] == 1 }",
         "a if { k := data.douane.config.x; input[k] }",
