@@ -166,7 +166,7 @@ def _is_number(said: object) -> bool:
 
 
 _FRAME: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "resultType": lambda said: said in _TYPES,
+    "resultType": lambda said: isinstance(said, str) and said in _TYPES,
     "nextCursor": lambda said: said is None or isinstance(said, str),
     "ttlMs": _is_number,
     "cacheScope": lambda said: said in ("public", "private"),

@@ -96,6 +96,8 @@ async def test_no_credential_is_refused():
         [MAIL_URI, PUBLIC_URL + "/mcp/web"],
         [MAIL_URI, "account"],
         [[MAIL_URI]],
+        [MAIL_URI, []],
+        [MAIL_URI, {}],
         [],
         "",
         {MAIL_URI: 1},

@@ -58,7 +58,7 @@ def check_audience(claims: Mapping[str, Any], audience: str, profile: Profile) -
     named = said if isinstance(said, list) else [said]
     if audience not in named:
         _refuse("another audience")
-    if not all(name == audience or name in profile.beside for name in named):
+    if not all(isinstance(name, str) and name in {audience, *profile.beside} for name in named):
         _refuse("for others as well")
 
 
