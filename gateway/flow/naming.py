@@ -19,8 +19,8 @@ _TOKEN_OCTETS = 100
 _SHORT = 4
 """Letters and digits. What has fewer turns up in words that mean something else."""
 
-_ODD = re.compile(r"\.\.|[\W_]{5}|\A[\W_]{3}|[\W_]{3}\Z")
-"""Signs that lead elsewhere from a thing, or that stand for something themselves."""
+_ODD = re.compile(r"\.\.|[\W_]{5}|\A[\W_]{3}|[\W_]{3}\Z|[*%$^~|\\`{}\[\]<>]|\A[/-]")
+"""Signs that lead elsewhere from a thing, that mean many, or that stand for something themselves."""
 _TOKEN = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*|#")
 _OF = re.compile(r"['\u2019]s\Z")
 _NUMBERING = frozenset({"#", "id", "no", "nr", "number", "numbers", "ids", "version"})
