@@ -65,11 +65,13 @@ class Catalog(Protocol):
         visible: AbstractSet[str],
         limit: int,
         strategy: str | None = None,
+        who: str = "",
     ) -> Ranking:
-        """Return the best of the `visible` tools, as if no others existed.
+        """Return the best of the `visible` tools, as if no others existed; `who` asks.
 
         Raises:
-            BadCommand: A pattern was asked for that is none.
+            BadCommand: A pattern was asked for that is none, or is too large.
+            RateLimited: So much of `who` waits already.
 
         """
         ...
@@ -159,6 +161,7 @@ class Discovery:
             visible=by_id.keys(),
             limit=search.limit,
             strategy=strategy,
+            who=permit.principal.key,
         )
         best = [by_id[hit.id] for hit in ranking.hits]
         answered_by = str(ranking.answered_by)

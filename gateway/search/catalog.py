@@ -36,6 +36,7 @@ class Catalog:
         visible: AbstractSet[str],
         limit: int,
         strategy: str | None = None,
+        who: str = "",
     ) -> Ranking:
         """Return the best of the `visible` tools, as if no others existed.
 
@@ -43,14 +44,15 @@ class Catalog:
         else was indexed is forgotten first. It is not changed afterwards. `strategy` and the rest are as `Finder.search` has them.
 
         Raises:
-            BadCommand: A pattern was asked for that is none.
+            BadCommand: A pattern was asked for that is none, or is too large.
+            RateLimited: So much of `who` waits already.
 
         """
         async with self._changing:
             await self._follow(approved)
         chosen = None if strategy is None else Strategy(strategy)
         return await self._finder.search(
-            request, visible=visible & approved.keys(), limit=limit, strategy=chosen
+            request, visible=visible & approved.keys(), limit=limit, strategy=chosen, who=who
         )
 
     @property

@@ -9,9 +9,10 @@ from typing import Protocol
 from gateway.errors import ConfigError
 from gateway.ports.vectors import VectorStore
 from gateway.search.embedding import Embedder
-from gateway.search.index import Closeness, Index
+from gateway.search.index import Closeness, Index, matches
 from gateway.search.query import understand
 from gateway.search.tools import Ranking, Strategy, ToolText
+from gateway.turns import QUICK_NODES, in_turn
 
 WEIGHTS = "model.safetensors"
 """In a model's folder, beside `vocab.txt`."""
@@ -19,6 +20,8 @@ MOST_HITS = 50
 """Tools in one answer."""
 _BATCH = 8
 """Tools that are embedded in one go; a query waits for its turn at most that long."""
+_MATCHING = QUICK_NODES + 1
+"""A caller's pattern is never matched on the loop: how long that takes, its text does not tell."""
 
 
 class Meaning(Protocol):
@@ -106,6 +109,7 @@ class Finder:
         visible: AbstractSet[str],
         limit: int,
         strategy: Strategy | None = None,
+        who: str = "",
     ) -> Ranking:
         """Return the best of the `visible` tools, as if no others existed.
 
@@ -113,15 +117,19 @@ class Finder:
         server. `limit` is at most 50. `strategy` is the best there is unless it is asked for;
         by keyword is answered where no meaning is known, and while vectors of visible tools are
         missing: `answered_by` says which it was.
+        A pattern is matched in the turn of `who`.
 
         Raises:
-            BadCommand: A pattern was asked for that is none.
+            BadCommand: A pattern was asked for that is none, or is too large.
+            RateLimited: So much of `who` waits already.
 
         """
         limit = max(0, min(limit, MOST_HITS))
         strategy = strategy or self.strategies[0]
         if strategy is Strategy.REGEX:
-            return self._index.regex(request, self._index.view(visible), limit)
+            texts = self._index.texts(self._index.view(visible))
+            matched = await in_turn(who, _MATCHING, matches, request, texts)
+            return self._index.regex(matched, limit)
         query = understand(request)
         closeness = None
         if strategy is not Strategy.KEYWORD:

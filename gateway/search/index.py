@@ -1,7 +1,7 @@
 """The index: every approved tool, searched as if only the visible ones existed."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import re2
@@ -22,6 +22,8 @@ Closeness = Callable[[str, Mapping[str, float] | None], Scores]
 """Scores the best visible tools for a text, blended with scores by keyword where they are given."""
 LONGEST_PATTERN = 256
 """Characters."""
+MOST_INSTRUCTIONS = 2_500
+"""Of a pattern's program. Where RE2 falls back to following each of them, a character costs as many."""
 _MEMORY_BYTES = 1 << 20
 _NAME, _DESCRIPTION, _PARAMETERS = 4.0, 2.0, 1.0
 
@@ -94,17 +96,16 @@ class Index:
 
         return _ranking(_fused(query, blended), limit, len(view.tools), Strategy.HYBRID)
 
-    def regex(self, pattern: str, view: View, limit: int) -> Ranking:
-        """Rank by the fields in which `pattern` is found, in RE2's syntax.
+    def texts(self, view: View) -> tuple[ToolText, ...]:
+        """Return what the tools of `view` say, for `matches`."""
+        return tuple(self._tools[tool] for tool in view.tools)
 
-        Raises:
-            BadCommand: `pattern` is too long, or not one.
-
-        """
-        compiled = Pattern(pattern)
-        scores = {tool: compiled.score(self._tools[tool]) for tool in view.tools}
-        found = {tool: score for tool, score in scores.items() if score}
-        return _ranking(found, limit, len(found), Strategy.REGEX)
+    def regex(self, found: Mapping[ToolText, float], limit: int) -> Ranking:
+        """Rank what `matches` found, as far as it is still indexed."""
+        scores = {
+            tool.id: score for tool, score in found.items() if tool == self._tools.get(tool.id)
+        }
+        return _ranking(scores, limit, len(scores), Strategy.REGEX)
 
     def close(self) -> None:
         """Let go of what is held."""
@@ -124,6 +125,19 @@ def _ranking(scores: Scores, limit: int, found: int, strategy: Strategy) -> Rank
     return Ranking(hits=hits, found=found, answered_by=strategy)
 
 
+def matches(pattern: str, tools: Sequence[ToolText]) -> Mapping[ToolText, float]:
+    """Return those of `tools` in which `pattern` is found, in RE2's syntax, with their scores.
+
+    Slow, and of no index: it is called in a thread.
+
+    Raises:
+        BadCommand: `pattern` is too long or too large, or not one.
+
+    """
+    compiled = Pattern(pattern)
+    return {tool: score for tool in tools if (score := compiled.score(tool))}
+
+
 class Pattern:
     """A pattern in RE2's syntax, upper and lower case alike."""
 
@@ -131,7 +145,7 @@ class Pattern:
         """Compile it.
 
         Raises:
-            BadCommand: It is too long, or RE2 does not take it.
+            BadCommand: It is too long or too large, or RE2 does not take it.
 
         """
         if len(pattern) > LONGEST_PATTERN:
@@ -144,6 +158,8 @@ class Pattern:
             self._compiled = re2.compile(pattern, options)
         except re2.error as error:
             raise BadCommand("not a regular expression in RE2's syntax") from error
+        if self._compiled.programsize > MOST_INSTRUCTIONS:
+            raise BadCommand("the pattern is too large; repeat less often, or use * and +")
 
     def score(self, tool: ToolText) -> float:
         """Return how much of `tool` it is found in: names first; 0 if nowhere."""

@@ -4,8 +4,10 @@ import threading
 
 import pytest
 
-from gateway.errors import ConfigError
+from gateway.errors import BadCommand, ConfigError
+from gateway.search import finder as finder_module
 from gateway.search.finder import MOST_HITS, Finder, load_meaning
+from gateway.search.index import matches
 from gateway.search.meaning import Vectorized
 from gateway.search.tools import Strategy
 from tests.search.tools_to_find import IDS, TOOLS, Hashed, Remembering, tool
@@ -113,6 +115,35 @@ async def test_a_tool_that_goes_while_a_query_is_embedded_is_not_answered():
     finder.remove("files/read_file")
     ranking = await searching
     assert "files/read_file" not in {hit.id for hit in ranking.hits}
+    finder.close()
+
+
+async def test_a_callers_pattern_is_matched_beside_the_loop(monkeypatch):
+    threads = []
+
+    def watched(pattern, tools):
+        threads.append(threading.get_ident())
+        return matches(pattern, tools)
+
+    monkeypatch.setattr(finder_module, "matches", watched)
+    finder = await prepared()
+    ranking = await finder.search("read_", visible=IDS, limit=3, strategy=Strategy.REGEX)
+    assert [hit.id for hit in ranking.hits] == ["files/read_file"]
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
+    with pytest.raises(BadCommand, match="too large"):
+        await finder.search(r"(?:.{0,30}){0,30}$zz", visible=IDS, limit=3, strategy=Strategy.REGEX)
+    finder.close()
+
+
+async def test_a_tool_that_goes_while_a_pattern_is_matched_is_not_answered():
+    finder = await prepared()
+    searching = asyncio.create_task(
+        finder.search("read_", visible=IDS, limit=3, strategy=Strategy.REGEX)
+    )
+    await asyncio.sleep(0)
+    finder.remove("files/read_file")
+    assert (await searching).hits == ()
     finder.close()
 
 

@@ -5,7 +5,7 @@ import pytest
 from gateway.domain.document import Document
 from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
 from gateway.errors import BadCommand
-from gateway.search.index import Index
+from gateway.search.index import Index, matches
 from gateway.search.query import understand
 from gateway.search.tools import Ranking, Strategy, ToolText
 from gateway.search.words import word_set
@@ -19,6 +19,10 @@ def index():
         made.add(one)
     yield made
     made.close()
+
+
+def by_pattern(index: Index, pattern: str, visible, limit: int) -> Ranking:
+    return index.regex(matches(pattern, index.texts(index.view(visible))), limit)
 
 
 def found(index: Index, request: str, visible=IDS, limit: int = 5) -> list[str]:
@@ -68,12 +72,12 @@ def test_hidden_tools_change_nothing_in_what_a_caller_gets(index):
     dice = random.Random(7)
     request = understand("read a file, then send the text of the paper to /out/mail.txt")
     before = index.keyword(request, index.view(IDS), 50)
-    pattern = index.regex("file|mail", index.view(IDS), 50)
+    pattern = by_pattern(index, "file|mail", IDS, 50)
     for number in range(300):
         text = " ".join(dice.choices(words, k=dice.randint(1, 60)))
         index.add(tool(f"hidden_{number}_{dice.choice(words)}", text, server="secret"))
     assert index.keyword(request, index.view(IDS), 50) == before
-    assert index.regex("file|mail", index.view(IDS), 50) == pattern
+    assert by_pattern(index, "file|mail", IDS, 50) == pattern
 
 
 def test_a_tool_that_may_not_be_seen_is_not_found_and_not_counted(index):
@@ -114,17 +118,27 @@ def test_each_step_of_a_task_has_its_tool_among_the_first(index):
 
 def test_a_pattern_finds_names_before_descriptions(index):
     index.add(tool("copy", "Like read_file.", server="z"))
-    ranking = index.regex("READ_.ile", index.view(IDS | {"z/copy"}), 5)
+    ranking = by_pattern(index, "READ_.ile", IDS | {"z/copy"}, 5)
     assert [hit.id for hit in ranking.hits] == ["files/read_file", "z/copy"]
     assert (ranking.found, ranking.answered_by) == (2, Strategy.REGEX)
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(", r"(a)\1", "(?=a)", "a" * 257, "(a{1000}){1000}"], ids=range(5)
+    "pattern",
+    [
+        "(",
+        r"(a)\1",
+        "(?=a)",
+        "a" * 257,
+        "(a{1000}){1000}",
+        r"(?:.{0,30}){0,30}$zz",
+        r".{0,400}\x00",
+    ],
+    ids=range(7),
 )
 def test_a_pattern_that_is_none_is_refused(index, pattern):
     with pytest.raises(BadCommand):
-        index.regex(pattern, index.view(IDS), 5)
+        by_pattern(index, pattern, IDS, 5)
 
 
 def test_a_definition_is_found_by_all_that_describes_it():
