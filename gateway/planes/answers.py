@@ -1,16 +1,23 @@
 """What a server answered by HTTP: the one message of it that is an answer, and nothing beside it."""
 
+from itertools import islice
 from typing import Final
 
 from gateway.domain._value import value
 from gateway.domain.calls import Message
-from gateway.errors import GatewayError
+from gateway.domain.nodes import weight
+from gateway.errors import GatewayError, LimitExceeded
+from gateway.turns import QUICK_NODES
 from gateway.wire import jsontext
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.sse import data_event, events_of
 
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
+MOST_EVENTS: Final = 4_096
+"""Of one stream, those that say nothing among them: each is cut out and read by itself."""
+_SHORT_STREAM: Final = 8_192
+"""Octets. In more there may be more events than `weight` tells, which counts what JSON has."""
 
 
 @value
@@ -29,6 +36,10 @@ def answer_in(asked: Message, media: str, body: bytes, limits: WireLimits) -> An
     """Return the answer to `asked`; `None`: there is none that everybody would find.
 
     What a server says beside it in a stream, progress and logs and requests of its own, is left out.
+
+    Raises:
+        LimitExceeded: A stream has too many events.
+
     """
     media = media_in(media)
     if media == _JSON:
@@ -36,11 +47,20 @@ def answer_in(asked: Message, media: str, body: bytes, limits: WireLimits) -> An
     if not media:
         return None
     try:
-        events = [event.data for event in events_of(body, limits) if event.data]
+        events = list(islice(events_of(body, limits), MOST_EVENTS + 1))
     except GatewayError:
         return None
-    found = [data for data in events if _answers(asked, data, limits)]
+    if len(events) > MOST_EVENTS:
+        raise LimitExceeded(f"its stream has more than {MOST_EVENTS} events")
+    said = [event.data for event in events if event.data]
+    found = [data for data in said if _answers(asked, data, limits)]
     return Answer(body=found[0], in_stream=True) if len(found) == 1 else None
+
+
+def nodes_in(media: str, body: bytes) -> int:
+    """Return how much work it is to find an answer in `body`."""
+    is_long = media_in(media) == _EVENTS and len(body) > _SHORT_STREAM
+    return QUICK_NODES + 1 if is_long else weight(body)
 
 
 def media_in(told: str) -> str:

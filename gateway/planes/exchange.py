@@ -6,10 +6,10 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from gateway.domain.calls import Form, Reply
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, LimitExceeded
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Turned
-from gateway.planes.answers import answer_in, media_in
+from gateway.planes.answers import answer_in, media_in, nodes_in
 from gateway.planes.doorman import Place
 from gateway.planes.http_calls import (
     Decided,
@@ -25,6 +25,7 @@ from gateway.planes.http_calls import (
 from gateway.planes.in_force import InForce, in_time, never_given
 from gateway.planes.structs import dict_of
 from gateway.planes.stubs import envoy_pb2 as pb
+from gateway.turns import finished
 
 ATTRIBUTES: Final = "envoy.filters.http.ext_proc"
 ROUTE: Final = "xds.route_name"
@@ -234,8 +235,13 @@ class Exchange:
         heads = dict(self._answered)
         if heads.get("content-encoding", "identity") != "identity":
             return await self._failed("it is compressed")
-        asked = pending.sent.message
-        answer = answer_in(asked, heads.get("content-type", ""), body, self._force.limits)
+        asked, who = pending.sent.message, pending.permit.principal.key
+        media, limits = heads.get("content-type", ""), self._force.limits
+        try:
+            nodes = nodes_in(media, body)
+            answer = await finished(who, nodes, answer_in, asked, media, body, limits)
+        except LimitExceeded as error:
+            return await self._failed(error.public)
         if answer is None:
             return await self._failed("it is no answer to this request")
         given = await self._force.traffic.give(self._plane, pending, answer.body, self._status)

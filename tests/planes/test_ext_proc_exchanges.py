@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,8 @@ from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.identity import Carried
 from gateway.domain.labels import Confidentiality, Integrity, Label
 from gateway.errors import AuditUnavailable, PolicyUnavailable
+from gateway.planes import exchange as exchange_module
+from gateway.planes.answers import MOST_EVENTS, Answer, answer_in
 from gateway.planes.http_calls import Unexpected
 from gateway.planes.stubs import envoy_pb2 as pb
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
@@ -329,6 +332,34 @@ async def test_of_a_stream_the_answer_alone_is_given_out(envoy: Envoy) -> None:
     assert out.count(b"data:") == 1
     assert b"psst" not in out
     assert b"found" in out
+
+
+async def test_a_long_stream_is_read_beside_the_loop(
+    envoy: Envoy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    def watched(*asked: Any) -> Answer | None:
+        threads.append(threading.get_ident())
+        return answer_in(*asked)
+
+    monkeypatch.setattr(exchange_module, "answer_in", watched)
+    await envoy.asked(call())
+    stream = b": " + b"x" * 10_000 + b"\n\ndata: " + answered() + b"\n\n"
+    assert b"found" in given(await envoy.back(stream, media="text/event-stream"))
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
+
+
+async def test_a_stream_of_too_many_events_is_given_to_nobody(house: House) -> None:
+    for blanks, is_given in ((MOST_EVENTS - 1, True), (MOST_EVENTS, False)):
+        envoy = Envoy(house)
+        await envoy.asked(call())
+        stream = b"\n" * blanks + b"data: " + answered() + b"\n\n"
+        response = await envoy.back(stream, media="text/event-stream")
+        assert (response.WhichOneof("response") == "response_body") is is_given
+    assert "has more than 4096 events" in str(outcomes(house)[-1].fields)
+    assert len(outcomes(house)) == 2
 
 
 async def test_nothing_else_of_a_servers_head_is_given_out(envoy: Envoy) -> None:
