@@ -3,17 +3,21 @@
 import re
 import unicodedata
 from collections.abc import Iterable
-from typing import Self
+from typing import Final, Self
 
 from gateway.domain._value import value
 from gateway.domain.normal import normal
 
+LONGEST: Final = 128
+"""Signs of a name that are compared in every spelling: three times those of the longest name of the protocol."""
+_ROOM: Final = 64 * LONGEST
+"""Signs of all names together that are not ASCII and stand beside known ones in one object."""
 _UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})
 _SELECTORS = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
 )
 """Marks and letters that no screen shows (Unicode, Default_Ignorable_Code_Point)."""
-_JOINTS = str.maketrans("", "", "_-")
+_JOINTS = {"_", "-"}
 
 LOOKALIKES = dict(
     zip(
@@ -32,11 +36,19 @@ def alike(name: str) -> str:
 
     Case, width and compatibility forms are ignored, and so is all that no screen shows, blanks with
     it. Some readers compare upper case, some lower case, some fold: names that any of them takes for
-    one are alike.
+    one are alike. Of a name with other letters than ASCII's, what follows on the first `LONGEST` signs
+    that a screen shows is compared without its case only: no name of the protocol is as long.
     """
     if name.isascii():
         return name.lower() if name.isalnum() else _shown(name.lower())
-    raised = "".join(character.upper() for character in normal("NFKC", name))
+    if len(name) > LONGEST:
+        # One letter may stand for eighteen, so only so many are taken apart: what hides one goes first.
+        name = _shown(_SELECTORS.sub("", name))
+    return _folded(name[:LONGEST]) + name[LONGEST:].upper().casefold()
+
+
+def _folded(name: str) -> str:
+    raised = normal("NFKC", name).upper()
     # Capital I with a dot is an i to whoever compares lower case, and so is the one without.
     lowered = normal("NFKC", raised.casefold()).casefold().replace("i\u0307", "i")
     return _shown(_SELECTORS.sub("", lowered))
@@ -50,16 +62,26 @@ def nearly(name: str) -> str:
     """
     plain = alike(name)
     if not plain.isascii():
-        letters = (LOOKALIKES.get(c, c) for c in normal("NFKD", plain))
-        plain = "".join(c for c in letters if unicodedata.category(c)[0] != "M")
+        plain = normal("NFKD", plain)
+        signs = set(plain)
+        for sign in signs & LOOKALIKES.keys():
+            plain = plain.replace(sign, LOOKALIKES[sign])
+        plain = _without(plain, {c for c in signs if unicodedata.category(c)[0] == "M"})
     first = plain[: len(plain) - len(plain.lstrip("_"))]
-    return first + plain.translate(_JOINTS)
+    return first + _without(plain, _JOINTS)
 
 
 def _shown(text: str) -> str:
     if text.isascii() and text.isprintable() and " " not in text:
         return text
-    return "".join(c for c in text if unicodedata.category(c) not in _UNSEEN)
+    return _without(text, {c for c in set(text) if unicodedata.category(c) in _UNSEEN})
+
+
+def _without(text: str, signs: set[str]) -> str:
+    # They are few, and `str.translate` asks Python for each letter of a text that is not ASCII.
+    for sign in signs:
+        text = text.replace(sign, "")
+    return text
 
 
 @value
@@ -79,12 +101,17 @@ class Known:
         """Return one of an object's `members` that may be taken for a known one, or nothing.
 
         That is one that is nearly a known name and is none, or the second one that is alike to
-        the same.
+        the same. One that is longer than `LONGEST` and not ASCII may be any: it is not taken apart,
+        for marks and joints can make it as long as somebody likes; nor is what follows on `_ROOM` signs.
         """
+        if not self.nearly:
+            return None
         seen: set[str] = set()
+        room = _ROOM
         for name in members:
             if name not in self.names:
-                if nearly(name) in self.nearly:
+                room -= 0 if name.isascii() else len(name)
+                if room < 0 or self._has_nearly(name):
                     return name
                 continue
             plain = alike(name)
@@ -92,6 +119,11 @@ class Known:
                 return name
             seen.add(plain)
         return None
+
+    def _has_nearly(self, name: str) -> bool:
+        if len(name) > LONGEST and not name.isascii():
+            return True
+        return nearly(name) in self.nearly
 
 
 def twin(members: Iterable[str]) -> str | None:

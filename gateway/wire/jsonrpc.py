@@ -94,11 +94,11 @@ def _request(content: dict[str, Any], rpc_id: str | int | None, body: bytes) -> 
     params = content.get("params", _NOTHING)
     if not isinstance(params, dict) and params is not _NOTHING:
         raise ProtocolError("The params must be an object", rpc_id=rpc_id)
-    _require_plain(params, "params", rpc_id)
     for inner in (params, *map(params.get, _NAMING)):
         if isinstance(inner, dict) and not all(map(str.isascii, inner)):
             # Non-ASCII names have no use here, so those that look like known ones need no list.
             raise _confusing(rpc_id)
+    _require_plain(params, "params", rpc_id)
     return Message(
         form=Form.REQUEST if "id" in content else Form.NOTIFICATION,
         method=method,

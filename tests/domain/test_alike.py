@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from gateway.domain.alike import Known, alike, twin
+from gateway.domain.alike import LONGEST, Known, alike, twin
 from gateway.domain.vocabulary import WORDS, confusing, is_ours
 
 SPELLINGS = [
@@ -70,6 +70,54 @@ def test_of_two_names_that_are_alike_the_second_is_a_twin() -> None:
 
 
 def test_a_name_of_many_marks_is_looked_at_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = _normalised(monkeypatch)
+    # Each of these is two, so of as many as are taken apart there are more than one piece.
+    assert Known.of(["result"]).confused(["\u0344" * LONGEST]) is None
+    assert len(pieces) >= 5
+    assert max(pieces) <= 128
+
+
+@pytest.mark.parametrize("name", ["\ufdfa" * 50_000, "\u0301\u0316" * 50_000, "\u200b" * 50_000, "\ufdfa\u200b" * 50_000])  # fmt: skip
+def test_a_long_name_is_not_taken_apart(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    pieces = _normalised(monkeypatch)
+    assert Known.of(["result"]).confused([name]) == name
+    assert pieces == []
+    assert twin([name, name + "a"]) is None
+    assert not is_ours(name)
+    assert sum(pieces) <= 3 * 20 * LONGEST
+
+
+@pytest.mark.parametrize(
+    "name", ["re\u200b{}sult", "r\u0301{}esult", "result_{}\u200b", "\u00a8{}result"]
+)
+def test_a_name_that_is_stuffed_is_taken_for_the_known_one(name: str) -> None:
+    stuffed = name.format(re.sub("[a-z]", "", name.replace("{}", "")) * 10 * LONGEST)
+    assert Known.of(["result"]).confused([stuffed]) == stuffed
+    assert Known.of(()).confused([stuffed]) is None
+
+
+def test_of_many_names_beside_known_ones_not_all_are_taken_apart() -> None:
+    names = [chr(0x4E00 + at) * LONGEST for at in range(65)]
+    assert Known.of(["result"]).confused(names[:64]) is None
+    assert Known.of(["result"]).confused(names) == names[64]
+    assert Known.of(()).confused(names) is None
+
+
+def test_long_names_are_another_ones() -> None:
+    long = ["\u7d50" * LONGEST, "a " * 10 * LONGEST, "https://example.org/" + "a" * LONGEST]
+    assert Known.of(["result"]).confused(["result", *long]) is None
+    assert twin(["\u7d50" * 2 * LONGEST, "\u7d50" * 2 * LONGEST + "a"]) is None
+    assert twin(["\u7d50" * 2 * LONGEST + "a", "\u7d50" * 2 * LONGEST + "A"]) is not None
+    assert Known.of(["result"]).confused(["re" + " " * 10 * LONGEST + "sult"]) is not None
+
+
+@pytest.mark.parametrize("stuffing", ["\u200b", "\ufe0f", "\u2003"])
+def test_a_long_name_that_reads_as_our_prefix_is_ours(stuffing: str) -> None:
+    assert is_ours("dou" + stuffing * 10 * LONGEST + "\uff41ne/" + "\ufdfa" * 10 * LONGEST)
+    assert alike("_me" + stuffing * 10 * LONGEST + "t\uff41") == "_meta"
+
+
+def _normalised(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     pieces: list[int] = []
     normalize = unicodedata.normalize
 
@@ -78,9 +126,7 @@ def test_a_name_of_many_marks_is_looked_at_piece_by_piece(monkeypatch: pytest.Mo
         return normalize(form, text)
 
     monkeypatch.setattr(unicodedata, "normalize", counted)
-    assert Known.of(["result"]).confused(["\u0301\u0316" * 2_000]) is None
-    assert len(pieces) > 90
-    assert max(pieces) <= 128
+    return pieces
 
 
 def test_no_word_of_the_protocol_is_alike_to_another() -> None:

@@ -283,3 +283,12 @@ def test_any_bytes_are_a_message_or_a_protocol_error(found: bytes):
 def test_arguments_are_read_as_they_were_written(arguments: dict[str, Any]):
     text = json.dumps({"name": "t", "arguments": arguments})
     assert message(call(text)).params["arguments"] == arguments
+
+
+def test_a_name_that_no_request_may_have_is_not_taken_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("gateway.wire.jsonrpc.confusing", lambda _, shape: asked.append(shape))
+    assert refused(call('{"name":"a","\ufdfa":1}'))[2] == 7
+    assert asked == []
