@@ -10,7 +10,7 @@ from gateway.domain.normal import normal
 
 LONGEST: Final = 128
 """Signs of a name that are compared in every spelling: three times those of the longest name of the protocol."""
-_ROOM: Final = 64 * LONGEST
+ROOM: Final = 64 * LONGEST
 """Signs of all names together that are not ASCII and stand beside known ones in one object."""
 _UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})
 _SELECTORS = re.compile(
@@ -102,12 +102,12 @@ class Known:
 
         That is one that is nearly a known name and is none, or the second one that is alike to
         the same. One that is longer than `LONGEST` and not ASCII may be any: it is not taken apart,
-        for marks and joints can make it as long as somebody likes; nor is what follows on `_ROOM` signs.
+        for marks and joints can make it as long as somebody likes; nor is what follows on `ROOM` signs.
         """
         if not self.nearly:
             return None
         seen: set[str] = set()
-        room = _ROOM
+        room = ROOM
         for name in members:
             if name not in self.names:
                 room -= 0 if name.isascii() else len(name)

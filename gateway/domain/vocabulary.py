@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.domain._value import value
-from gateway.domain.alike import Known, alike, twin
+from gateway.domain.alike import ROOM, Known, alike, twin
 
 OURS: Final = "douane/"
 """What members of `_meta` begin with that the gateway alone writes and reads."""
@@ -189,8 +189,13 @@ def names_in(shape: str) -> frozenset[str]:
 
 
 def confusing(content: Any, shape: str) -> str | None:
-    """Return a name in `content`, an object of this `shape`, that could be taken for another one."""
+    """Return a name in `content`, an object of this `shape`, that could be taken for another one.
+
+    So may be all names of the protocol's objects together that are over `ROOM` signs and not ASCII:
+    no more are compared for one message.
+    """
     waiting = [(content, shape)]
+    room = ROOM
     while waiting:
         node, at = waiting.pop()
         if isinstance(node, list):
@@ -204,6 +209,11 @@ def confusing(content: Any, shape: str) -> str | None:
                 waiting += [(inner, inside[name]) for name, inner in node.items() if name in inside]
                 if node.keys() <= found.known.names:
                     continue  # as nearly all are
+            if at != SCHEMA:
+                foreign: list[str] = [name for name in node if not name.isascii()]
+                room -= sum(map(len, foreign))
+                if room < 0:
+                    return foreign[-1]
             if (name := _confused(node, at)) is not None:
                 return name
     return None

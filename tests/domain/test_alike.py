@@ -103,6 +103,12 @@ def test_of_many_names_beside_known_ones_not_all_are_taken_apart() -> None:
     assert Known.of(()).confused(names) is None
 
 
+def test_of_many_names_in_one_message_not_all_are_taken_apart() -> None:
+    blocks = [{chr(0x4E00 + at) * LONGEST: 1} for at in range(65)]
+    assert confusing({"content": blocks[:64]}, "result") is None
+    assert confusing({"content": blocks}, "result") is not None
+
+
 def test_long_names_are_another_ones() -> None:
     long = ["\u7d50" * LONGEST, "a " * 10 * LONGEST, "https://example.org/" + "a" * LONGEST]
     assert Known.of(["result"]).confused(["result", *long]) is None
