@@ -40,15 +40,12 @@ QUICK_FUEL = 5_000_000
 _BATCH = 32
 """Decisions of one list between two turns of the event loop."""
 
-_LARGE: Final = ("arguments", "result")
-"""What of a question has no bound of its own: of these policy is shown what it reads."""
-
 _MOST_ANSWERS: Final = 10_000
 _OCTETS: Final = 16 * 1024**2
 """What is remembered at once: decisions whose reasons may say anything, by digests of questions."""
 
 _UNBOUNDED: Final = ("arguments", "result")
-"""Everything else in the question of a call is bounded."""
+"""Everything else in the question of a call is bounded; of these policy is shown what it reads."""
 
 _FAILURES = (wasmtime.WasmtimeError, wasmtime.Trap, Aborted, Unsupported, TypeError, ValueError)
 """How an evaluation can fail; the last two are JSON that cannot be written or read."""
@@ -107,7 +104,7 @@ class WasmEngine:
         besides = () if self._reads_besides is None else self._reads_besides.paths
         self._unbounded = tuple(at for at, path in enumerate(besides) if path[0] in _UNBOUNDED)
         """Which of that may be large."""
-        self._shown = {} if reads is None else {name: reads.below(name) for name in _LARGE}
+        self._shown = {} if reads is None else {name: reads.below(name) for name in _UNBOUNDED}
         self._answers: Bounded[bytes, Decision] = Bounded(most=_MOST_ANSWERS, octets=_OCTETS)
         self._here = Seat(engine, module, octets)
         self._beside = Seat(engine, module, octets)

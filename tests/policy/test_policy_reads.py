@@ -31,6 +31,13 @@ def read_by(opa: Opa, folder: Path, body: str) -> Reads | None:
     return reads_of(prepared(opa, folder).modules)
 
 
+def remembering(opa: Opa, folder: Path) -> WasmEngine:
+    """Return the engine of a folder's policy, which remembers by what the policy reads."""
+    policy = prepared(opa, folder)
+    wasm, reads = compile_wasm(opa, policy), reads_of(policy.modules)
+    return WasmEngine(wasm, policy.data, digest="d", clock=lambda: 0.0, reads=reads)
+
+
 @pytest.fixture(scope="module")
 def engines(opa: Opa) -> tuple[WasmEngine, WasmEngine]:
     """The shipped policy, evaluated every time and remembered."""
@@ -182,14 +189,7 @@ async def test_what_is_taken_apart_is_shown_and_nobodys_answer_is_anothers(
         'bad if split(input.principal.sub, "@")[1] != "example.com"\n\n'
         'bad if split(input.arguments.path, "/")[_] == ".."\n'
     )
-    policy = prepared(opa, folder)
-    engine = WasmEngine(
-        compile_wasm(opa, policy),
-        policy.data,
-        digest="d",
-        clock=lambda: 0.0,
-        reads=reads_of(policy.modules),
-    )
+    engine = remembering(opa, folder)
     verdicts = [
         engine.decide(question({"principal": {"sub": sub}, "arguments": {"path": path}})).verdict
         for sub, path in (
@@ -241,10 +241,7 @@ async def test_a_decision_on_arguments_is_made_on_these_arguments(opa: Opa, fold
         'default decision := {"verdict": "deny", "reasons": []}\n\n'
         'decision := {"verdict": "allow", "reasons": []} if input.arguments.amount < 10\n'
     )
-    policy = prepared(opa, folder)
-    reads = reads_of(policy.modules)
-    wasm = compile_wasm(opa, policy)
-    engine = WasmEngine(wasm, policy.data, digest="d", clock=lambda: 0.0, reads=reads)
+    engine = remembering(opa, folder)
     verdicts = [
         (await engine.evaluate(question({"arguments": {"amount": amount}}))).verdict
         for amount in (1, 100, 1, 100)
@@ -287,14 +284,7 @@ async def test_what_is_large_and_not_read_is_not_gone_through_to_know_a_decision
     (folder / "decision.rego").write_text(
         f'package douane\n\ndecision := {{"verdict": "allow", "reasons": []}} if {body}\n'
     )
-    policy = prepared(opa, folder)
-    engine = WasmEngine(
-        compile_wasm(opa, policy),
-        policy.data,
-        digest="d",
-        clock=lambda: 0.0,
-        reads=reads_of(policy.modules),
-    )
+    engine = remembering(opa, folder)
     take, took = engine._turns.take, []
 
     async def taking(who: str, *work: Any) -> Any:
