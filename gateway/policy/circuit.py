@@ -43,8 +43,9 @@ class Attempt:
         self._trials = trials
 
     def succeeded(self) -> None:
-        """Take note that it answered: it answers everybody."""
-        self._circuit.forget()
+        """Take note that it answered: that it is there is known of everybody, the rest of who asked."""
+        self.left()
+        self._circuit.answered(self._who)
 
     def failed(self, why: str, *, everybody: bool) -> None:
         """Take note that it did not; whether `everybody` would have fared as this one did."""
@@ -99,6 +100,11 @@ class Circuit:
             known.in_vain += 1
         self._failing.put(name, known, _STATE + len(name))
 
-    def forget(self) -> None:
-        """Let everybody through."""
-        self._failing.clear()
+    def answered(self, who: str) -> None:
+        """Let `who` through, and everybody whose own questions have not failed.
+
+        What one makes it fail with is no better for another's answer: between good ones of others it
+        would never be kept off.
+        """
+        for name in (_EVERYBODY, who):
+            self._failing.pop(name)

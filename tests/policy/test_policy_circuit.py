@@ -107,14 +107,41 @@ async def test_each_trial_in_vain_makes_the_pause_longer(
         assert len(there.upstream.seen) > seen
 
 
-async def test_whoever_makes_it_fail_is_kept_off_alone(there: There, point: AuthzenPoint) -> None:
+async def test_whoever_makes_it_fail_is_kept_off_alone(
+    there: There, point: AuthzenPoint, clock: Hands
+) -> None:
     there.says = answers("no", status=500)
     for _ in range(_OFTEN):
         await refused(point, of("mallory"))
     assert "is left alone" in (await refused(point, of("mallory"))).public
     there.says = answers('{"decision": true}')
     assert (await point.opinion(of("alice"))).allowed
+    # That it answers one says nothing of what the other asks: they wait for their own trial.
+    assert "is left alone" in (await refused(point, of("mallory"))).public
+    clock.now += 1.0
     assert (await point.opinion(of("mallory"))).allowed
+
+
+async def test_good_answers_to_others_make_nobodys_failures_fewer(
+    there: There, point: AuthzenPoint
+) -> None:
+    for _ in range(_OFTEN):
+        there.says = answers("no", status=500)
+        await refused(point, of("mallory"))
+        there.says = answers('{"decision": true}')
+        assert (await point.opinion(of("alice"))).allowed
+    assert "is left alone" in (await refused(point, of("mallory"))).public
+
+
+def test_who_is_answered_leaves_the_trial_of_another_alone(clock: Hands) -> None:
+    circuit = Circuit(clock)
+    for _ in range(_OFTEN):
+        circuit.admit("mallory").failed("late", everybody=False)
+    clock.now += 1.0
+    circuit.admit("mallory")
+    circuit.admit("alice").succeeded()
+    with pytest.raises(PolicyUnavailable):
+        circuit.admit("mallory")
 
 
 async def test_whoever_has_it_think_for_long_takes_no_connection_from_others(
