@@ -55,7 +55,8 @@ class RunStore(Protocol):
         given, and by a new one else.
 
         Raises:
-            Fault: There was a run of that handle: one that has ended does not begin again.
+            Fault: There was a run of that handle: one that has ended does not begin again. Or so many
+                have ended that nobody knows.
 
         """
         ...

@@ -73,6 +73,10 @@ class RunTable(Protocol):
         """Forget the oldest of the runs that have ended, where there are very many."""
         ...
 
+    def may_have_forgotten(self) -> bool:
+        """Whether there may be a run that was begun within another one, ended, and was forgotten."""
+        ...
+
     def next_generation(self, owner: OwnerName) -> int:
         """Return a number that was not returned for this owner before."""
         ...
@@ -140,15 +144,21 @@ def current(
     return Change(kept=(kept, *ended), belonging=(belonging,), result=kept.run)
 
 
-def begin(table: RunTable, *, run: RunId, whole: RunId, owner: OwnerName) -> Change:
+def begin(
+    table: RunTable, *, run: RunId, whole: RunId, owner: OwnerName, is_new: bool = True
+) -> Change:
     """Begin `run`, which has seen nothing, as a part of `whole`.
 
+    `is_new` is whether its name is: one that somebody else gave it, it may have had before.
+
     Raises:
-        Fault: That has ended meanwhile, or `run` was begun before.
+        Fault: That has ended meanwhile, or `run` was begun before, or may have been.
 
     """
     if table.find(run) is not None:
         raise Fault("this run was begun before", detail=run)
+    if not is_new and table.may_have_forgotten():
+        raise Fault("this run may have been begun before: very many were", detail=run)
     of = table.find(whole)
     if of is None or of.ended:
         raise Fault("the run has ended meanwhile", detail=whole)

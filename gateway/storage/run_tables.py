@@ -11,12 +11,16 @@ from gateway.storage.writer import Writer
 
 MOST_ENDED = 10_000
 """How many runs that have ended are kept, the newest; the audit log has the story of all."""
+MOST_PARTS_ENDED = 50_000
+"""How many runs that hosts began are known beyond that as ones that have ended: none of them begins again."""
 ENDED_OCTETS: Final = 16 * 1024**2
 """Bytes of memory that those take, with what they have read; in memory the oldest go beyond it."""
 
 Job = Callable[[RunTable], Change]
 
 _COLUMNS = "id, owner, part_of, integrity, confidentiality, ended, version"
+_ENDED_WHOLE = "ended AND part_of IS NULL"
+_ENDED_PART = "ended AND part_of IS NOT NULL"
 _SOURCE = "server, tool, record, integrity, confidentiality"
 
 
@@ -108,11 +112,11 @@ class SqliteRunTable:
         )
 
     def forget(self) -> None:
-        self._connection.execute(
-            "DELETE FROM runs WHERE ended AND began <= (SELECT began FROM runs WHERE ended"
-            " ORDER BY began DESC LIMIT 1 OFFSET ?)",
-            (MOST_ENDED,),
-        )
+        for statement in forgetting():
+            self._connection.execute(statement)
+
+    def may_have_forgotten(self) -> bool:
+        return self._connection.execute(of_many_parts()).fetchone() is not None
 
     def next_generation(self, owner: OwnerName) -> int:
         (generation,) = self._connection.execute(
@@ -135,6 +139,23 @@ class SqliteRunTable:
             (run,),
         )
         return [source_of(*row) for row in rows]
+
+
+def forgetting() -> Sequence[str]:
+    """Return what forgets the oldest of very many runs that have ended, in SQL."""
+    return [
+        f"DELETE FROM runs WHERE {kind} AND began <="  # noqa: S608 - fixed text
+        f" (SELECT began FROM runs WHERE {kind} ORDER BY began DESC LIMIT 1 OFFSET {most})"
+        for kind, most in ((_ENDED_WHOLE, MOST_ENDED), (_ENDED_PART, MOST_PARTS_ENDED))
+    ]
+
+
+def of_many_parts() -> str:
+    """Return what finds a row if parts may have been forgotten, in SQL."""
+    return (
+        f"SELECT 1 FROM runs WHERE {_ENDED_PART}"  # noqa: S608 - fixed text
+        f" LIMIT 1 OFFSET {MOST_PARTS_ENDED - 1}"
+    )
 
 
 def kept_of(row: Sequence[Any], sources: Iterable[Source]) -> Kept:

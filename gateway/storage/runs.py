@@ -174,6 +174,7 @@ class Runs:
         owner, now = self._owner(principal), self._elapsed()
         await self._end_idle(owner, now)
         whole = await self._whole(principal, owner)
+        is_new = handle is None
         if handle is None:
             octets = self._random(HANDLE_OCTETS)
             handle = RunHandle(base64.urlsafe_b64encode(octets).decode().rstrip("="))
@@ -185,7 +186,7 @@ class Runs:
         if task is not None:
             self._tasks[run] = task
         try:
-            job = partial(run_changes.begin, run=run, whole=whole.id, owner=owner)
+            job = partial(run_changes.begin, run=run, whole=whole.id, owner=owner, is_new=is_new)
             return handle, self._found(await self._make(job))
         except BaseException:
             self._tasks.pop(run, None)

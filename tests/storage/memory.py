@@ -189,6 +189,9 @@ class MemoryRunTable:
     def forget(self) -> None:
         """Keep all: it is not for long."""
 
+    def may_have_forgotten(self) -> bool:
+        return False
+
     def next_generation(self, owner: OwnerName) -> int:
         self._generations[owner] += 1
         return self._generations[owner]

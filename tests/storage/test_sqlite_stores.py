@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.domain.flow import RunHandle
 from gateway.domain.labels import STRICTEST_DEFAULT
 from gateway.domain.tools import Profile
-from gateway.errors import AuditUnavailable
+from gateway.errors import AuditUnavailable, Fault
 from gateway.storage import run_tables, runs
 from gateway.storage.store import Store
 from tests.storage.suite import (
@@ -192,6 +193,34 @@ class TestSqliteRunStore(RunStoreSuite):
             lambda c: c.execute("SELECT count(DISTINCT run) FROM run_sources").fetchone()
         )
         assert left == (2,)
+
+    async def test_a_run_of_a_name_that_was_given_before_never_begins_again(
+        self, stores, monkeypatch
+    ):
+        for module in (run_tables, runs):
+            monkeypatch.setattr(module, "MOST_ENDED", 1)
+        monkeypatch.setattr(run_tables, "MOST_PARTS_ENDED", 4)
+        session, other, last = map(RunHandle, ("session", "other", "last"))
+
+        async def over(handle: RunHandle | None) -> None:
+            _, run = await stores.runs.begin(host(), None, handle)
+            await stores.runs.raise_label(run.id, PRIVATE, source())
+            await stores.runs.end(run.id)
+
+        for handle in (session, None, other):
+            await over(handle)
+        # Three that have ended, and one is all whose story is kept.
+        with pytest.raises(Fault, match="before"):
+            await stores.runs.begin(host(), None, session)
+        for _ in range(4):
+            await over(None)
+        # By now it is forgotten, and nobody knows which names were given.
+        for handle in (session, other, last):
+            with pytest.raises(Fault, match="before"):
+                await stores.runs.begin(host(), None, handle)
+            found = await stores.runs.of(host(), named(handle))
+            assert (found.unnamed, found.label) == (True, STRICTEST_DEFAULT.join(PRIVATE))
+        await over(None)
 
     async def test_what_ended_runs_have_read_takes_so_much_memory_and_no_more(
         self, stores, reopened, monkeypatch

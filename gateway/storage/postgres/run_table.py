@@ -14,7 +14,7 @@ from gateway.storage.committer import NOT_RECORDED
 from gateway.storage.postgres.connection import Connection, Session
 from gateway.storage.postgres.locks import Lock
 from gateway.storage.run_changes import Belonging, Change, Kept, OwnerName
-from gateway.storage.run_tables import MOST_ENDED, Job, kept_of, source_of
+from gateway.storage.run_tables import Job, forgetting, kept_of, of_many_parts, source_of
 
 _COLUMNS: Final = "id, owner, part_of, integrity, confidentiality, ended, version"
 _READ: Final = f"{_COLUMNS}, roamed"
@@ -152,11 +152,11 @@ class PostgresRunTable:
         return row is None or bool(row[0])
 
     def forget(self) -> None:
-        self._connection.execute(
-            "DELETE FROM runs WHERE ended AND began <= (SELECT began FROM runs WHERE ended"
-            " ORDER BY began DESC LIMIT 1 OFFSET %s)",
-            (MOST_ENDED,),
-        )
+        for statement in forgetting():
+            self._connection.execute(statement)
+
+    def may_have_forgotten(self) -> bool:
+        return self._connection.execute(of_many_parts()).fetchone() is not None
 
     def next_generation(self, owner: OwnerName) -> int:
         (row,) = self._connection.execute(
