@@ -49,7 +49,9 @@ class BegunRuns:
     async def _end(self, call: Call, principal: Principal, trail: Trail) -> Reply:
         hint = RunHint(handle=named_handle(call.message))
         run = await self._runs.of(principal, hint)
-        ended = None if run.part_of is None else await self._runs.end(run.id)
-        trail.own(run, "no_such_run" if ended is None else "ended", None)
+        is_live = run.part_of is not None
+        trail.own(run, "ended" if is_live else "no_such_run", None)
+        # Before it is done: what cannot be recorded does not happen.
         await self._audit.append(trail.outcome(RecordKind.RUN))
-        return reply(call, {"ended": ended is not None})
+        ended = is_live and await self._runs.end(run.id) is not None
+        return reply(call, {"ended": ended})

@@ -171,6 +171,15 @@ async def test_a_run_that_cannot_be_recorded_is_given_to_nobody(house):
     assert "result" not in seen.json
 
 
+async def test_a_run_goes_on_whose_end_cannot_be_recorded(house):
+    handle = await begin(house)
+    house.audit.failure = "disk full"
+    assert (await ask(house, "douane/run/end", {"run": handle})).code == "audit_unavailable"
+    house.audit.failure = None
+    assert [one.live for one in house.runs.all() if one.run.part_of is not None] == [True]
+    assert (await ask(house, "douane/run/end", {"run": handle})).json["result"]["ended"] is True
+
+
 async def test_a_run_is_begun_only_with_a_token_that_may_call_tools(house):
     house.gate.people["alice"] = replace(HOST, scopes=frozenset({"prompts"}))
     assert (await ask(house, "douane/run/begin", {})).code == "insufficient_scope"
