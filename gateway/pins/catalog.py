@@ -9,6 +9,7 @@ from typing import Any
 from gateway.domain._value import value
 from gateway.domain.bounded import digest_of, remembered
 from gateway.domain.document import Document
+from gateway.domain.icons import icons_are_safe
 from gateway.domain.nodes import objects_in
 from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
 from gateway.domain.vocabulary import SCHEMA, confusing
@@ -214,17 +215,6 @@ def _pinned_part(
     kept = {name: meta[name] for name in meta if name not in exclude_meta}
     rest = {name: item[name] for name in item if name != "_meta"}
     return {**rest, "_meta": kept} if kept else rest
-
-
-def icons_are_safe(item: Any) -> bool:
-    """Whether every icon is of a scheme that a client may load (MCP 2025-11-25, icons, security)."""
-    icons = item.get("icons") if isinstance(item, dict) else None
-    if not isinstance(icons, list):
-        return icons is None
-    return all(
-        isinstance(icon, dict) and str(icon.get("src")).lower().startswith(("https://", "data:"))
-        for icon in icons
-    )
 
 
 def _depth(content: Any) -> int:

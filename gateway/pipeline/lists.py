@@ -7,11 +7,11 @@ from typing import Any
 from gateway.domain._value import value
 from gateway.domain.calls import Call, Permit
 from gateway.domain.decisions import Obligation
+from gateway.domain.icons import icons_are_safe
 from gateway.domain.nodes import amount
 from gateway.domain.tools import Kind, Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.domain.vocabulary import confusing
 from gateway.errors import PinPending, UnknownTool
-from gateway.pins.catalog import icons_are_safe
 from gateway.pins.portable import shown_to
 from gateway.pins.ui import interface_item, named_interfaces
 from gateway.pins.verify import verify

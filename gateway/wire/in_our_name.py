@@ -8,6 +8,7 @@ from typing import Any, Final
 from gateway.domain.alike import alike, nearly
 from gateway.domain.vocabulary import confusing, is_ours, names_in
 from gateway.wire import jsontext
+from gateway.wire.icons import without_unsafe_icons
 from gateway.wire.jsonrpc import INTERNAL_ERROR
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.replies import CODES
@@ -28,6 +29,8 @@ _OURS: Final = "douane-"
 def hear(data: bytes, limits: WireLimits) -> ServerMessage:
     """Return the one message in `data`, which a server sent, without what is ours alone to say.
 
+    Nor is in it what nobody is to be shown, an icon that no client may load.
+
     That is every member of a `_meta` that begins with our prefix, however it is spelt and wherever
     the `_meta` stands; of an error the `data` that has the shape of a refusal, and a code of ours.
 
@@ -39,7 +42,7 @@ def hear(data: bytes, limits: WireLimits) -> ServerMessage:
     if _may_speak_for_us(data):
         message = _without_ours(message)
     require_plain(message)
-    return message
+    return without_unsafe_icons(message)
 
 
 def _in_its_frame(message: ServerMessage) -> ServerMessage:

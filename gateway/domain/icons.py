@@ -1,0 +1,14 @@
+"""Which icons a client may load: others would have it run, read or fetch what a server likes."""
+
+from typing import Any
+
+
+def icons_are_safe(item: Any) -> bool:
+    """Whether every icon is of a scheme that a client may load (MCP 2025-11-25, icons, security)."""
+    icons = item.get("icons") if isinstance(item, dict) else None
+    if not isinstance(icons, list):
+        return icons is None
+    return all(
+        isinstance(icon, dict) and str(icon.get("src")).lower().startswith(("https://", "data:"))
+        for icon in icons
+    )
