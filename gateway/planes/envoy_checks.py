@@ -23,6 +23,14 @@ _PROC_LESS: Final = {
     "mutation_rules": "what Douane takes out of a head may stay in it",
     "forward_rules": "not each header is shown",
 }
+_AUTHZ_LESS: Final = {
+    "filter_enabled": "only some requests are asked about",
+    "filter_enabled_metadata": "only some requests are asked about",
+    "allowed_headers": "not each header is shown",
+    "disallowed_headers": "not each header is shown",
+    "decoder_header_mutation_rules": "what Douane takes out of a head may stay in it",
+}
+_WHOLE: Final = frozenset({".*", "^.*$"})
 _SENT_AGAIN: Final = ("retry_policy", "retry_policy_typed_config", "hedge_policy")
 _ELSEWHERE: Final = ("rds", "scoped_routes", "cluster_header", "cluster_specifier_plugin")
 """Where a route leads to what stands in no file."""
@@ -82,12 +90,8 @@ def _authz(found: Found) -> Iterator[str]:
         yield "encode_raw_headers: not each header is shown, so every call is a no; write true"
     if JWT not in (found.get("metadata_context_namespaces") or ()):
         yield f"metadata_context_namespaces: who calls is not told; write [{JWT}]"
-    for key in ("filter_enabled", "filter_enabled_metadata"):
-        if key in found:
-            yield f"{key}: only some requests are asked about; take it out"
-    for key in ("allowed_headers", "disallowed_headers"):
-        if key in found:
-            yield f"{key}: not each header is shown; take it out"
+    for key in found.keys() & _AUTHZ_LESS.keys():
+        yield f"{key}: {_AUTHZ_LESS[key]}; take it out"
 
 
 def _proc(found: Found) -> Iterator[str]:
@@ -117,6 +121,7 @@ def _managers(content: Any) -> Iterator[str]:
     guarded: set[str] = set()
     for one in filter(_asks, chains):
         guarded |= _leads_to(one, addresses)
+        yield from _loose(one)
     for one in chains:
         yield from _unsure(one)
         if _asks(one):
@@ -148,6 +153,34 @@ def _unsure(chain: Found) -> Iterator[str]:
             yield "is_optional: an Envoy that does not know the filter goes on without; take it out"
         if inside[0] is not config:
             yield "http_filters: the filter is asked where something matches; write it by itself"
+
+
+def _loose(chain: Found) -> Iterator[str]:
+    """Yield which routes of `chain` have clients write what goes on beside a call, and nobody judges."""
+    ignores = any(one.get("ignore_path_parameters_in_path_matching") for one in within(chain))
+    for one in within({key: part for key, part in chain.items() if key != "http_filters"}):
+        match, route = one.get("match"), one.get("route")
+        if not (isinstance(match, Mapping) and isinstance(route, Mapping)):
+            continue
+        name = one.get("name") or "one without a name"
+        if not _is_rewritten(route) and (ignores or not _is_one_path(match)):
+            yield f"routes: what clients write in the path goes on by {name}; match it by path alone"
+        if not (route.get("auto_host_rewrite") or route.get("host_rewrite_literal")):
+            yield f"auto_host_rewrite: the Host that clients write goes on by {name}; write true"
+
+
+def _is_one_path(match: Found) -> bool:
+    return isinstance(match.get("path"), str) and match.get("case_sensitive") is not False
+
+
+def _is_rewritten(route: Found) -> bool:
+    """Whether each path becomes the same one."""
+    rewrite = route.get("regex_rewrite")
+    if not isinstance(rewrite, Mapping):
+        return False
+    pattern = rewrite.get("pattern")
+    whole = isinstance(pattern, Mapping) and pattern.get("regex") in _WHOLE
+    return whole and "\\" not in str(rewrite.get("substitution"))
 
 
 def _addresses(content: Any) -> Mapping[str, frozenset[str]]:

@@ -118,6 +118,9 @@ REAL = [
     ("ext_authz", lambda one: asks(one)["with_request_body"], "pack_as_bytes", False, "pack_as_bytes"),
     ("ext_authz", lambda one: asks(one)["with_request_body"], "pack_as_bytes", None, "pack_as_bytes"),
     ("ext_proc", lambda one: route(one)["route"], "request_mirror_policies", MIRRORED, "request_mirror_policies"),
+    ("ext_authz", asks, "decoder_header_mutation_rules", {"disallow_all": True}, "decoder_header_mutation_rules"),
+    ("ext_proc", lambda one: route(one)["route"], "auto_host_rewrite", None, "auto_host_rewrite"),
+    ("ext_authz", lambda one: route(one)["route"], "auto_host_rewrite", False, "auto_host_rewrite"),
 ]  # fmt: skip
 """Of which kind, where, what, and what is told of it."""
 
@@ -211,6 +214,47 @@ def test_a_way_to_the_servers_without_http_is_told(tmp_path: Path, *, weighted: 
     ]
     (problem,) = problems_of(content)
     assert problem.startswith("listeners: second asks nobody")
+
+
+MATCHES: list[tuple[Any, bool]] = [
+    ({"path": "/mcp/gh"}, True),
+    ({"path": "/mcp/gh", "case_sensitive": True}, True),
+    ({"path": "/mcp/gh", "case_sensitive": False}, False),
+    ({"prefix": "/mcp/gh"}, False),
+    ({"path_separated_prefix": "/mcp/gh"}, False),
+    ({"safe_regex": {"regex": "/mcp/gh.*"}}, False),
+    ({"path_match_policy": {"name": "template"}}, False),
+    ({"connect_matcher": {}}, False),
+]
+REWRITES: list[tuple[Any, bool]] = [
+    ({"regex_rewrite": {"pattern": {"regex": ".*"}, "substitution": "/mcp"}}, True),
+    ({"regex_rewrite": {"pattern": {"regex": "^.*$"}, "substitution": "/mcp"}}, True),
+    ({"regex_rewrite": {"pattern": {"regex": "^.*$"}, "substitution": r"/mcp\\0"}}, False),
+    ({"regex_rewrite": {"pattern": {"regex": "^/mcp/gh"}, "substitution": "/mcp"}}, False),
+    ({"prefix_rewrite": "/mcp"}, False),
+    ({}, False),
+]
+"""And whether nothing of what a client writes there goes on."""
+
+
+@pytest.mark.parametrize(("match", "is_one"), MATCHES, ids=str)
+@pytest.mark.parametrize(("rewrite", "is_whole"), REWRITES, ids=str)
+@pytest.mark.parametrize("kind", ["ext_proc", "ext_authz"])
+def test_a_route_by_which_clients_write_a_path_is_told(
+    tmp_path: Path, kind: str, match: Any, rewrite: Any, *, is_one: bool, is_whole: bool
+) -> None:
+    content = printed(tmp_path, "envoy", kind)
+    found = route(content)
+    del found["route"]["regex_rewrite"]
+    found["match"] = match
+    found["route"].update(rewrite)
+    problems = problems_of(content)
+    assert [one.partition(":")[0] for one in problems] == ["routes"] * (not (is_one or is_whole))
+    content["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"][
+        "route_config"
+    ]["ignore_path_parameters_in_path_matching"] = True
+    problems = problems_of(content)
+    assert [one.partition(":")[0] for one in problems] == ["routes"] * (not is_whole)
 
 
 def test_a_filter_that_asks_where_something_matches_is_told(tmp_path: Path) -> None:
