@@ -5,7 +5,7 @@ with it, if the plane is told to send it; without that it is a no.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from gateway.pipeline.plane_records import Asking, said_by
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Shown, Turned
 from gateway.planes.doorman import Context, Doorman, Place, address_of, only
+from gateway.planes.http_calls import request_id_in
 from gateway.planes.in_force import InForce, Lease, beside, in_time, never_given
 from gateway.planes.structs import dict_of
 from gateway.planes.stubs import ext_mcp_pb2 as pb
@@ -26,11 +27,14 @@ from gateway.planes.waiting import Asked, Waiting
 from gateway.turns import QUICK_NODES, finished, in_turn
 from gateway.wire import jsontext
 from gateway.wire.eras import is_stateless
+from gateway.wire.headers import VERSION
+from gateway.wire.inbound import MODERN_VERSION_KEY, meta_of
 from gateway.wire.jsonrpc import INVALID_PARAMS, read_message
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import judge
 from gateway.wire.replies import REFUSAL_KEY, refusal_body
 from gateway.wire.rev_handshake import ASSUMED
+from gateway.wire.rev_stateless import require_version
 from gateway.wire.revisions import REVISIONS
 
 SERVICE: Final = "agentgateway.dev.ext_mcp.ExtMcp"
@@ -38,8 +42,6 @@ DECISION: Final = "decision"
 """The key under which an answer's token comes back."""
 CLAIMS: Final = "claims"
 """The key under which all that a token says is told."""
-_VERSION: Final = "mcp-protocol-version"
-_REQUEST_ID: Final = "x-request-id"
 _RPC_ID: Final = 1
 
 
@@ -91,8 +93,8 @@ class ExtMcp:
         self, force: InForce, place: Place, request: pb.McpRequest, source_ip: str
     ) -> Pending | Turned:
         plane = place.plane
-        headers = {one.key.lower(): one.value.decode("latin-1") for one in request.headers}
-        request_id = headers.get(_REQUEST_ID, "")
+        headers = [(one.key.lower(), one.value.decode("latin-1")) for one in request.headers]
+        request_id = request_id_in(headers)
         told = dict_of(request.metadata_context)
         # One by one they say nothing of those that are missing: not forwarded, or not there.
         whole = told.get(CLAIMS)
@@ -109,7 +111,7 @@ class ExtMcp:
                 _read,
                 request.method,
                 params,
-                headers.get(_VERSION),
+                [text for name, text in headers if name == VERSION],
                 force.limits,
             )
         except GatewayError as error:
@@ -205,12 +207,12 @@ def _taken_back(
 
 
 def _read(
-    method: str, params: bytes, version: str | None, limits: WireLimits
+    method: str, params: bytes, versions: Sequence[str], limits: WireLimits
 ) -> tuple[Message, str, Profile]:
     """Return the request that a plane shows in parts, read as our own listener reads one.
 
     Raises:
-        ProtocolError: It is none, or of no revision that there is.
+        ProtocolError: It is none, or of no revision that there is, or of two.
 
     """
     try:
@@ -219,10 +221,12 @@ def _read(
         raise ProtocolError(f"Parse error: {error}", rpc_code=INVALID_PARAMS) from error
     whole = {"jsonrpc": "2.0", "id": _RPC_ID, "method": method, "params": content}
     message = read_message(jsontext.write(whole).encode(), limits)
-    revision = ASSUMED if version is None else version
-    if revision not in REVISIONS:
+    revision = versions[0] if versions else ASSUMED
+    if len(versions) > 1 or revision not in REVISIONS:
         raise ProtocolError("Unsupported protocol version")
     profile = Profile.MODERN if is_stateless(revision) else Profile.LEGACY
+    if MODERN_VERSION_KEY in meta_of(message):
+        require_version(revision if profile is Profile.MODERN else None, message)
     if message.form is Form.REQUEST:
         judge(message, profile)
     return message, revision, profile

@@ -52,14 +52,11 @@ class HttpAsked:
     @property
     def request_id(self) -> str:
         """What Envoy calls the request; nothing, if that is nothing to repeat."""
-        told = self.header("x-request-id")
-        fits = told.isascii() and told.isprintable() and len(told) <= _LONGEST_REQUEST_ID
-        return told if fits else ""
+        return request_id_in(self.headers)
 
     def header(self, name: str) -> str:
         """Return the one header of this name; nothing, if there is none or there are several."""
-        found = [text for each, text in self.headers if each == name]
-        return found[0] if len(found) == 1 else ""
+        return _one(self.headers, name)
 
 
 @value
@@ -70,6 +67,18 @@ class Decided:
     message: Message | None = None
     """`None`: it could not be read."""
     profile: Profile = Profile.LEGACY
+
+
+def request_id_in(headers: Pairs) -> str:
+    """Return what a plane calls a request; nothing, if that is nothing to repeat."""
+    told = _one(headers, "x-request-id")
+    fits = told.isascii() and told.isprintable() and len(told) <= _LONGEST_REQUEST_ID
+    return told if fits else ""
+
+
+def _one(headers: Pairs, name: str) -> str:
+    found = [text for each, text in headers if each == name]
+    return found[0] if len(found) == 1 else ""
 
 
 def unexpected(error: Unexpected) -> Denied:

@@ -14,6 +14,8 @@ from gateway.wire.extensions import approved_only, with_params
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY, MODERN_VERSION_KEY
 from gateway.wire.jsonrpc import INVALID_PARAMS, is_request_id
 from gateway.wire.outgoing import CLIENT, KNOWN_ABOUT, PARTS, Part
+from gateway.wire.rev_handshake import REVISIONS as WITH_HANDSHAKE
+from gateway.wire.revisions import REVISIONS
 
 _META: Final = "_meta"
 _PROGRESS: Final = "progressToken"
@@ -21,7 +23,7 @@ LEVELS: Final = frozenset(
     {"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 )
 _REVISION: Final = re.compile(r"20[0-9]{2}-[01][0-9]-[0-3][0-9]")
-"""A day, as all revisions are called; others would be room for a word."""
+"""A day, as all revisions are called, those to come among them."""
 _SETTINGS: Final = frozenset({"extensions", "experimental"})
 """Of extensions that were approved for this server, which alone say what they set."""
 _ABILITIES: Final = names_in("capabilities")
@@ -110,6 +112,8 @@ def _held(name: str, inner: Any) -> Any:
             return _abilities(inner)
         case "clientInfo":
             return _named(inner)
+        case "protocolVersion":
+            return _offered(inner)
         case "notifications":
             return _wanted(inner)
         case _:
@@ -151,6 +155,15 @@ def _ways(ability: Any) -> Any:
     }
 
 
+def _offered(revision: Any) -> Any:
+    """Return which revision a handshake offers: of one that is not known here, the newest that is.
+
+    So a server would answer that does not know it. A day of its caller's choice would be room for a word.
+    """
+    known = revision in WITH_HANDSHAKE or not _is_day(revision)
+    return revision if known else WITH_HANDSHAKE[-1]
+
+
 def _named(client: Any) -> dict[str, Any]:
     given = client if isinstance(client, dict) else {}
     return {name: inner for name, inner in given.items() if name in _ABOUT_CLIENT}
@@ -174,13 +187,17 @@ def _is_level(found: Any) -> bool:
     return isinstance(found, str) and found in LEVELS
 
 
-def _is_revision(found: Any) -> bool:
+def _is_day(found: Any) -> bool:
     return isinstance(found, str) and _REVISION.fullmatch(found) is not None
+
+
+def _is_known(found: Any) -> bool:
+    return isinstance(found, str) and found in REVISIONS
 
 
 _FORMS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "level": _is_level,
-    "protocolVersion": _is_revision,
+    "protocolVersion": _is_day,
     "requestId": is_request_id,
     "progressToken": is_request_id,
     "progress": _is_number,
@@ -190,6 +207,6 @@ _FORMS_ABOUT: Final[Mapping[str, Callable[[Any], bool]]] = {
     _PROGRESS: is_request_id,
     "io.modelcontextprotocol/logLevel": _is_level,
     "io.modelcontextprotocol/subscriptionId": is_request_id,
-    "io.modelcontextprotocol/protocolVersion": _is_revision,
+    MODERN_VERSION_KEY: _is_known,
 }
 """Of `_meta`."""

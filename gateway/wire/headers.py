@@ -28,8 +28,9 @@ _JOINED = frozenset({"accept", "tracestate"})
 _ENCODED = LONGEST_NAME * 2
 """Bytes of a header that mirrors a name: base64 of it, and its frame."""
 
-_MEDIA = frozenset({"application/json", "text/event-stream", "*/*", "application/*", "text/*"})
-"""What may be accepted: anything else would be a word of the caller's to the server."""
+_MEDIA = ("application/json", "text/event-stream", "*/*", "application/*", "text/*")
+"""What may be accepted, in the order in which it goes on: anything else would be a word of the caller's
+to the server."""
 _NOTHING = "application/octet-stream"
 """What no answer of the protocol's is, for whoever accepts none of its forms."""
 
@@ -92,8 +93,8 @@ def read_headers(headers: Sequence[tuple[str, str]]) -> Headers:
 
 
 def _accepted(said: str) -> str:
-    ranges = [one.partition(";")[0].strip().lower() for one in said.split(",")]
-    return ", ".join(dict.fromkeys(one for one in ranges if one in _MEDIA)) or _NOTHING
+    ranges = {one.partition(";")[0].strip().lower() for one in said.split(",")}
+    return ", ".join(one for one in _MEDIA if one in ranges) or _NOTHING
 
 
 def _is_name(header: str) -> bool:

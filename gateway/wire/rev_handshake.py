@@ -46,16 +46,19 @@ def read_post(headers: Headers, message: Message) -> Inbound:
         )
     session = headers.fields.get(names.SESSION)
     revision = headers.fields.get(names.VERSION) or ASSUMED
+    said = headers.select("accept", names.VERSION)
     if message.method == "initialize":
         revision = _proposed(message)
         session = None  # a session begins here; one that a client brought along would be fixed
+        # What it offers its body says; a header that is left from an earlier session says otherwise.
+        said = tuple(pair for pair in said if pair[0] != names.VERSION or pair[1] == revision)
     return Inbound(
         message=message,
         operation=None if message.form is Form.RESPONSE else judge(message, Profile.LEGACY),
         revision=revision,
         profile=Profile.LEGACY,
         session=session,
-        headers=(CONTENT_TYPE, *headers.select("accept", names.VERSION)),
+        headers=(CONTENT_TYPE, *said),
         run_hint=run_hint(meta),
         trace=trace_of(headers, meta),
     )

@@ -48,7 +48,9 @@ def read_post(headers: Headers, message: Message) -> Inbound:
         raise ProtocolError("Clients of this revision answer no requests")
     meta = meta_of(message)
     if message.form is Form.REQUEST:
-        _require_envelope(headers, message, meta)
+        _require_envelope(message, meta)
+    if MODERN_VERSION_KEY in meta:
+        require_version(headers.fields.get(names.VERSION), message)
     mirrored = _require_mirrored(headers, message)
     revision = _supported(headers, message)
     operation = judge(message, Profile.MODERN)
@@ -78,6 +80,17 @@ def read_stream(_headers: Headers, _form: Form) -> Inbound:
     raise ProtocolError("Only POST is allowed in this protocol version", status=405)
 
 
+def require_version(said: str | None, message: Message) -> None:
+    """Return if a message that says in its body which revision it is of `said` so in its header.
+
+    Raises:
+        ProtocolError: Two readers would see two revisions.
+
+    """
+    if meta_of(message)[MODERN_VERSION_KEY] != said:
+        raise _mismatch(names.VERSION, message)
+
+
 def unsupported(requested: str, rpc_id: str | int | None) -> ProtocolError:
     """Return the refusal that tells a client which versions to try."""
     return ProtocolError(
@@ -88,14 +101,12 @@ def unsupported(requested: str, rpc_id: str | int | None) -> ProtocolError:
     )
 
 
-def _require_envelope(headers: Headers, message: Message, meta: Mapping[str, Any]) -> None:
+def _require_envelope(message: Message, meta: Mapping[str, Any]) -> None:
     for key in (MODERN_VERSION_KEY, MODERN_CAPABILITIES_KEY):
         if key not in meta:
             raise _bad_params(f"params._meta needs the member {key}", message)
     if not isinstance(meta[MODERN_CAPABILITIES_KEY], dict):
         raise _bad_params(f"{MODERN_CAPABILITIES_KEY} must be an object", message)
-    if headers.fields.get(names.VERSION) != meta[MODERN_VERSION_KEY]:
-        raise _mismatch(names.VERSION, message)
 
 
 def _supported(headers: Headers, message: Message) -> str:

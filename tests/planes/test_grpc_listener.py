@@ -23,6 +23,7 @@ from gateway.planes import ext_authz, ext_mcp, ext_proc
 from gateway.planes.http_calls import CLAIMS, JWT
 from gateway.planes.server import Listening, Tls, listening
 from gateway.planes.stubs import envoy_pb2, ext_mcp_pb2
+from gateway.wire.inbound import MODERN_VERSION_KEY
 from gateway.wiring.planes_by_grpc import asked_by_grpc
 from tests.pipeline.house import House, decision, text
 from tests.planes.asking import (
@@ -337,6 +338,15 @@ async def test_a_bug_ends_with_a_500_and_an_error(
         assert await stream.code() is grpc.StatusCode.INTERNAL
 
 
+def said_of(version: str) -> dict[str, Any]:
+    """Return params that say in their envelope of which revision they are."""
+    return {
+        "name": "search",
+        "arguments": {"q": "x"},
+        "_meta": {**META, MODERN_VERSION_KEY: version},
+    }
+
+
 def request(**more: Any) -> ext_mcp_pb2.McpRequest:
     """Return what agentgateway asks about a call."""
     said: dict[str, Any] = {
@@ -349,7 +359,10 @@ def request(**more: Any) -> ext_mcp_pb2.McpRequest:
     found = ext_mcp_pb2.McpRequest(
         service_names=said["services"],
         method=said["method"],
-        headers=[ext_mcp_pb2.McpHeader(key="Mcp-Protocol-Version", value=b"2026-07-28")],
+        headers=[
+            ext_mcp_pb2.McpHeader(key="Mcp-Protocol-Version", value=one.encode())
+            for one in said.get("versions", ["2026-07-28"])
+        ],
     )
     if said["params"] is not None:
         params = said["params"]
@@ -452,6 +465,13 @@ async def test_a_result_of_nothing_that_was_allowed_is_a_no(
         ({"params": b'{"name":"search","name":"send"}'}, "INVALID"),
         ({"params": b'{},"method":"ping"'}, "INVALID"),
         ({"params": None}, "INVALID"),
+        ({"versions": ["2026-07-28", "2025-11-25"]}, "INVALID"),
+        ({"versions": ["2031-12-24"]}, "INVALID"),
+        ({"versions": []}, "INVALID"),
+        ({"versions": ["2025-11-25"]}, "INVALID"),
+        ({"params": said_of("2031-12-24")}, "INVALID"),
+        ({"params": said_of("2025-11-25")}, "INVALID"),
+        ({"params": said_of("2025-11-25"), "versions": ["2025-11-25"]}, "INVALID"),
     ],
 )
 async def test_what_agentgateway_does_not_say_is_not_guessed(

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import json
 from typing import Any
 
 import pytest
@@ -103,6 +104,28 @@ def test_an_initialize_is_of_the_revision_it_proposes():
 @pytest.mark.parametrize("proposed", [None, 3, "", "x" * 33, "2025-06-1\u0668"])
 def test_an_initialize_proposes_a_version(proposed: Any):
     assert refused(headers(), body("initialize", {"protocolVersion": proposed})) == (400, -32602, 1)
+
+
+@pytest.mark.parametrize(
+    ("header", "goes_on"), [("2025-06-18", True), (LEGACY, False), ("2024-11-05", False)]
+)
+def test_what_is_left_in_a_header_of_an_earlier_session_does_not_go_on(
+    header: str, *, goes_on: bool
+):
+    pairs = [*without(headers(), "mcp-protocol-version"), ("MCP-Protocol-Version", header)]
+    found = post(pairs, body("initialize", {"protocolVersion": "2025-06-18"}))
+    assert ("mcp-protocol-version" in dict(found.headers)) is goes_on
+
+
+@pytest.mark.parametrize("version", ["2031-12-24", LEGACY, ["2026-07-28"], None])
+def test_a_notification_is_of_the_revision_that_its_header_says(version: Any):
+    content = {"requestId": 1, "_meta": {MODERN_VERSION_KEY: version}}
+    told = json.dumps(
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": content}
+    ).encode()
+    pairs = modern_headers("notifications/cancelled")
+    assert refused(pairs, told) == (400, -32020, None)
+    assert post(pairs, told.replace(json.dumps(version).encode(), b'"2026-07-28"'))
 
 
 def test_s08_an_initialize_sheds_an_old_session():
@@ -423,8 +446,9 @@ def test_any_request_is_read_or_a_protocol_error(pairs: Pairs, content: bytes):
         ("application/json, text/event-stream", "application/json, text/event-stream"),
         (
             "text/event-stream;q=0.5;x=secret, Application/JSON",
-            "text/event-stream, application/json",
+            "application/json, text/event-stream",
         ),
+        ("text/*, */*, text/event-stream", "text/event-stream, */*, text/*"),
         ("application/json, application/x.secret", "application/json"),
         ("*/*", "*/*"),
         ("text/html", "application/octet-stream"),

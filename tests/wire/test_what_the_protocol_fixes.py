@@ -130,6 +130,11 @@ def test_what_has_a_target_keeps_all_that_is_judged():
         ("tools/list", {"_meta": {"progressToken": "ü"}}),
         ("tools/list", {"_meta": {"io.modelcontextprotocol/logLevel": FREE}}),
         ("tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": [FREE]}}),
+        ("tools/call", {"name": "a", "_meta": {"io.modelcontextprotocol/protocolVersion": FREE}}),
+        (
+            "tools/call",
+            {"name": "a", "_meta": {"io.modelcontextprotocol/protocolVersion": "2031-12-24"}},
+        ),
         ("tools/call", {"name": "a", "_meta": {"progressToken": [FREE]}}),
     ],
 )
@@ -138,6 +143,22 @@ def test_what_is_fixed_is_of_its_form(method, params):
         require_fixed(message(method, params))
     assert caught.value.rpc_code == -32602
     assert FREE not in caught.value.public
+
+
+@pytest.mark.parametrize(
+    ("offered", "told"),
+    [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-11-25", "2025-11-25"),
+        ("2031-12-24", "2025-11-25"),
+        ("2026-07-28", "2025-11-25"),
+    ],
+)
+def test_a_handshake_offers_a_revision_that_is_known(offered, told):
+    left = bare(message("initialize", {"protocolVersion": offered}), has_target=False)
+    require_fixed(left)
+    assert left.params == {"protocolVersion": told}
+    assert json.loads(left.body)["params"] == left.params
 
 
 @pytest.mark.parametrize(
