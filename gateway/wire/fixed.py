@@ -120,9 +120,9 @@ def _held(name: str, inner: Any) -> Any:
             return inner
 
 
-def _about(meta: Any, *, has_target: bool) -> Any:
+def _about(meta: Any, *, has_target: bool) -> dict[str, Any]:
     if not isinstance(meta, dict):
-        return meta if has_target else {}
+        return {}
     kept = {
         name: inner
         for name, inner in meta.items()

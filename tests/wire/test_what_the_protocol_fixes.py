@@ -56,7 +56,6 @@ def test_the_table_has_no_members_that_the_sdk_does_not_know():
 STRIPPED = [
     ("ping", {"note": FREE}),
     ("ping", {"_meta": {"com.example/note": FREE}}),
-    ("ping", {"_meta": FREE}),
     ("server/discover", {"note": FREE, "_meta": {"x": [FREE]}}),
     ("logging/setLevel", {"level": "info", "note": FREE}),
     ("tools/list", {"filter": FREE}),
@@ -90,6 +89,23 @@ def test_what_the_protocol_has_no_place_for_is_left_out(method, params, form):
     assert FREE not in str(left.params)
     assert FREE.encode() not in left.body
     assert (left.method, left.form, left.id) == (method, form, 1 if form is Form.REQUEST else None)
+
+
+@pytest.mark.parametrize("about", [FREE, [FREE], 7, True])
+@pytest.mark.parametrize("method", ["ping", "tools/call", "notifications/initialized"])
+def test_what_is_about_a_message_is_an_object(method, about):
+    with pytest.raises(ProtocolError) as caught:
+        message(method, {"_meta": about})
+    assert caught.value.rpc_code == -32602
+    answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"_meta": about}}).encode()
+    with pytest.raises(ProtocolError):
+        read_message(answer, WireLimits())
+
+
+@pytest.mark.parametrize("has_target", [True, False])
+def test_nothing_about_a_message_is_an_object_without_members(*, has_target):
+    left = bare(message("tools/call", {"_meta": None}), has_target=has_target)
+    assert (left.params, b"null" in left.body) == ({"_meta": {}}, False)
 
 
 PLAIN = [
