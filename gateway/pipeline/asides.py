@@ -22,7 +22,7 @@ from gateway.turns import finished
 from gateway.wire import jsontext
 from gateway.wire.extensions import DECLARING, with_outcome, with_params
 from gateway.wire.fixed import says_only_its_call
-from gateway.wire.headers import PARAM_PREFIX
+from gateway.wire.headers import NAME, PARAM_PREFIX, decode, encode
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
 from gateway.wire.operations import CANCELLED
 from gateway.wire.outgoing import CLIENT, KNOWN_ABOUT, SUBSCRIPTION
@@ -95,7 +95,7 @@ class Asides:
             message = await finished(
                 permit.principal.key, weight(message.body), with_params, told, params
             )
-        headers = self._fields(permit) if wary else call.headers
+        headers = self.heads(permit)
         if message is call.message and headers == call.headers:
             return permit
         return replace(permit, call=replace(call, message=message, headers=headers))
@@ -137,12 +137,21 @@ class Asides:
         if id_ := event_id(event):
             self._heard.put(digest_of(self._owner(permit), _RESUMES, id_), kept=True)
 
+    def heads(self, permit: Permit) -> tuple[tuple[str, str], ...]:
+        """Return the header fields under which a message goes to its server, whatever its text says.
+
+        Raises:
+            Denied: It resumes a stream after what was not given out.
+
+        """
+        return self._fields(permit) if permit.run.has_read else permit.call.headers
+
     def _fields(self, permit: Permit) -> tuple[tuple[str, str], ...]:
         """Return the header fields that go on from a run that has something to tell."""
         call, access = permit.call, permit.access
         arguments = call.message.params.get("arguments") or {}
         definition = None if access is None else access.pinned.manifest.definition
-        mirrored = () if definition is None else dict(params_mirrored(arguments, definition))
+        mirrored = {} if definition is None else dict(params_mirrored(arguments, definition))
         for name, said in call.headers:
             if (
                 name == _RESUMES
@@ -150,7 +159,7 @@ class Asides:
             ):
                 raise Denied("a stream is resumed after an event that was not given out here")
         return tuple(
-            (name, said)
+            (name, _spelled(name, said, mirrored))
             for name, said in call.headers
             if name != _STATE and (not name.startswith(PARAM_PREFIX) or name in mirrored)
         )
@@ -268,6 +277,13 @@ class Asides:
     def _has_heard(self, owner: bytes, token: Any) -> bool:
         """Whether a server gave out `token` here."""
         return isinstance(token, str | int) and digest_of(owner, _MARK, token) in self._heard
+
+
+def _spelled(name: str, said: str, mirrored: Mapping[str, str]) -> str:
+    """Return what a header says in our spelling: of what mirrors the body there may be several."""
+    if name == NAME and (text := decode(said)) is not None:
+        return encode(text)
+    return mirrored.get(name, said)
 
 
 async def _answer(permit: Permit) -> Message:

@@ -1,6 +1,7 @@
 """Stages 2 to 8 as planes have them: before a yes is given, its intent and its debt are durable."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from gateway.domain.audit import AuditRecord
@@ -81,6 +82,10 @@ class PlanePermits:
     async def going(self, permit: Permit) -> Call:
         """Return the call as it goes to its server: beside it a run that has read says nothing."""
         return (await self._admission.asides.going(permit)).call
+
+    def headed(self, permit: Permit) -> Call:
+        """Return the call with the head under which it goes: its plane sends the rest as it was written."""
+        return replace(permit.call, headers=self._admission.asides.heads(permit))
 
     async def _recorded(
         self, permit: Permit, trail: Trail, intent: AuditRecord | None = None

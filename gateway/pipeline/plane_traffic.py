@@ -234,7 +234,9 @@ class PlaneTraffic:
         if permit.access is None and plane.reports is Reports.NONE:
             trail.unknown("unreported", "the plane does not report what came of it")
             await self._records.keep(trail)
-        going = await self._permits.going(permit) if plane.gives_ours else None
+        going = (
+            await self._permits.going(permit) if plane.gives_ours else self._permits.headed(permit)
+        )
         return Pending(permit=permit, trail=trail, owed=None, going=going)
 
 

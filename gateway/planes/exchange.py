@@ -21,6 +21,7 @@ from gateway.planes.http_calls import (
     pairs_of,
     raw_headers,
     reply_of,
+    taken_out,
 )
 from gateway.planes.in_force import InForce, in_time, never_given
 from gateway.planes.structs import dict_of
@@ -30,11 +31,6 @@ from gateway.turns import finished
 ATTRIBUTES: Final = "envoy.filters.http.ext_proc"
 ROUTE: Final = "xds.route_name"
 """The attribute that says whose tools a request is for: its route has the name of the server."""
-_REQUEST_HEADERS: Final = frozenset(
-    {"host", "content-length", "content-type", "transfer-encoding", "accept", "x-forwarded-proto"}
-)
-"""What of a request's head is sent on beside what was read of it: no word of a client's, as who it
-was forwarded for and by which id may be one."""
 _SESSION: Final = "mcp-session-id"
 _RESPONSE_HEADERS: Final = frozenset({"content-length", "transfer-encoding", "date", "server"})
 _ERRORS: Final = 400
@@ -193,9 +189,9 @@ class Exchange:
         said, session = list(pending.sent.headers), pending.permit.session
         if session is not None:
             said.append((_SESSION, session))
-        kept = _REQUEST_HEADERS | {name for name, _ in said}
-        gone = {name for name, _ in self._asked.headers} - kept
-        return pb.HeaderMutation(set_headers=raw_headers(said), remove_headers=sorted(gone))
+        return pb.HeaderMutation(
+            set_headers=raw_headers(said), remove_headers=taken_out(self._asked, said)
+        )
 
     async def _response_headers(self, request: pb.ProcessingRequest) -> pb.ProcessingResponse:
         self._answered = pairs_of(request.response_headers.headers)

@@ -9,6 +9,7 @@ import grpc
 from gateway.domain.calls import Reply
 from gateway.domain.planes import Plane, PlaneKind
 from gateway.errors import GatewayError
+from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Turned
 from gateway.planes.doorman import Context, Doorman, Place, abort, address_of, only
 from gateway.planes.http_calls import (
@@ -20,10 +21,12 @@ from gateway.planes.http_calls import (
     pairs_of,
     reply_of,
     set_headers,
+    taken_out,
     unexpected,
 )
 from gateway.planes.in_force import InForce, Lease, in_time
 from gateway.planes.stubs import envoy_pb2 as pb
+from gateway.wire.headers import SESSION
 
 SERVICE: Final = "envoy.service.auth.v3.Authorization"
 SERVER: Final = "server"
@@ -52,7 +55,7 @@ class ExtAuthz:
                 except GatewayError as error:
                     # No answer is what Envoy takes for a no, unless it is told to fail open.
                     await abort(context, grpc.StatusCode.UNAVAILABLE, error.public)
-                return _answer(force, plane, found, _server(request))
+                return _answer(force, plane, found, request)
 
 
 async def _decided(
@@ -100,13 +103,25 @@ def _server(request: pb.CheckRequest) -> str:
     return request.attributes.context_extensions.get(SERVER, "")
 
 
-def _answer(force: InForce, plane: Plane, found: Decided, server: str) -> pb.CheckResponse:
+def _answer(
+    force: InForce, plane: Plane, found: Decided, request: pb.CheckRequest
+) -> pb.CheckResponse:
     if not isinstance(found.outcome, Turned):
-        response = pb.CheckResponse(ok_response=pb.OkHttpResponse())
+        response = pb.CheckResponse(ok_response=_head(found.outcome, asked_in(request)))
         response.status.code = grpc.StatusCode.OK.value[0]
         response.dynamic_metadata.update({"decision": found.outcome.trail.decision_id})
         return response
-    return _denied(reply_of(force, plane, found, found.outcome, server))
+    return _denied(reply_of(force, plane, found, found.outcome, _server(request)))
+
+
+def _head(pending: Pending, asked: HttpAsked) -> pb.OkHttpResponse:
+    """Return what makes of a request's head what was read of it; its session id stays as it is."""
+    said = pending.sent.headers
+    begins = pending.sent.message.method == "initialize"
+    session = [] if begins else [pair for pair in asked.headers if pair[0] == SESSION]
+    return pb.OkHttpResponse(
+        headers=set_headers(said), headers_to_remove=taken_out(asked, [*said, *session])
+    )
 
 
 def _denied(reply: Reply) -> pb.CheckResponse:

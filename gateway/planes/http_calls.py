@@ -30,6 +30,15 @@ CLAIMS: Final = "claims"
 """What `payload_in_metadata` has to be there."""
 _LONGEST_REQUEST_ID: Final = 128
 
+_ANY: Final = frozenset({"host", "content-length"})
+"""What Envoy writes, or makes of its own configuration."""
+_FRAME: Final = {
+    "transfer-encoding": frozenset({"chunked"}),
+    "x-forwarded-proto": frozenset({"http", "https"}),
+}
+"""What goes on of a head as it is, where it says one of these."""
+_NOTHING: Final = frozenset[str]()
+
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -175,6 +184,21 @@ def reply_of(force: InForce, plane: Plane, decided_: Decided, turned: Turned, se
         decided_.profile,
         challenge,
         decision_id=turned.decision_id,
+    )
+
+
+def taken_out(asked: HttpAsked, said: Pairs) -> list[str]:
+    """Return which headers of a request are not sent on beside those that are `said`.
+
+    What else a client writes there, who it was forwarded for and by which id among it, nobody judges.
+    """
+    put = _ANY | {name for name, _ in said}
+    return sorted(
+        {
+            name
+            for name, text in asked.headers
+            if name not in put and text not in _FRAME.get(name, _NOTHING)
+        }
     )
 
 

@@ -165,6 +165,22 @@ async def test_what_mirrors_an_argument_goes_on(house: House) -> None:
     assert CODED not in sent(house)
 
 
+async def test_what_mirrors_the_body_goes_on_in_our_spelling(house: House) -> None:
+    """That one text may be written in two ways would be room for one bit of each header."""
+    await house.show(
+        {"name": "search", "inputSchema": SCHEMA},
+        {"name": "send", "inputSchema": {"type": "object"}},
+    )
+    for name in ("search", "send"):
+        await house.approve("tool", name)  # type: ignore[arg-type]
+    await read(house)
+    call = house.call("search", {"to": "kim"})
+    fields = (("mcp-name", "=?base64?c2VhcmNo?="), ("mcp-param-to", "=?base64?a2lt?="))
+    await house.handle(replace(call, headers=fields))
+    told = house.server.saw[-1].call.headers
+    assert told == (("mcp-name", "search"), ("mcp-param-to", "kim"))
+
+
 def streamed(*messages: Any) -> Any:
     """Answer with events that name the request and its token as the server knows them."""
 

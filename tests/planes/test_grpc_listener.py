@@ -18,6 +18,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from gateway.config import parse
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.planes import Plane, PlaneKind
+from gateway.domain.tools import Profile
 from gateway.errors import ConfigError
 from gateway.planes import ext_authz, ext_mcp, ext_proc
 from gateway.planes.http_calls import CLAIMS, JWT
@@ -36,6 +37,7 @@ from tests.planes.asking import (
     headers,
     in_force,
     lease,
+    legacy,
     mirrored,
     on_record,
     opened_house,
@@ -83,7 +85,8 @@ def method(channel: grpc.aio.Channel, name: str) -> Any:
 def checked(body: bytes, **more: Any) -> envoy_pb2.CheckRequest:
     """Return what Envoy asks about a POST of `body`."""
     said: dict[str, Any] = {"partial": "false", "claims": CLAIMED, "server": "gh", **more}
-    pairs = [(":method", "POST"), ("content-type", "application/json"), *mirrored(body)]
+    pairs = [(":method", "POST"), *said.get("first", [("content-type", "application/json")])]
+    pairs += [*mirrored(body), *said.get("headers", [])]
     if said["partial"]:
         pairs.append(("x-envoy-auth-partial-body", said["partial"]))
     request = envoy_pb2.CheckRequest()
@@ -202,6 +205,60 @@ async def test_a_call_that_is_not_seen_again_counts_as_its_worst(
         "integrity": "untrusted",
         "confidentiality": "private",
     }
+
+
+BESIDE = (
+    "cookie",
+    "x-note",
+    "x-request-id",
+    "baggage",
+    "tracestate",
+    "mcp-param-note",
+    "user-agent",
+)
+
+
+async def test_of_a_head_what_was_not_read_goes_on_to_no_server(
+    house: House, tmp_path: Path
+) -> None:
+    told = [(name, "psst") for name in BESIDE]
+    framed = [("host", "a"), ("content-length", str(len(call()))), ("x-forwarded-proto", "https")]
+    first = [("content-type", "application/json; x=psst"), ("accept", "text/html, */*")]
+    async with asked(house, SILENT, tmp_path) as channel:
+        ask = partial(method(channel, "Check"), metadata=AUTH)
+        await ask(checked(call()))  # from now on the run counts as having read the worst
+        more = {"first": first, "headers": [*told, *framed, ("x-forwarded-for", "psst")]}
+        answer = (await ask(checked(call(), **more))).ok_response
+    assert sorted(answer.headers_to_remove) == sorted([*BESIDE, "x-forwarded-for"])
+    put = {one.header.key: one.header.value for one in answer.headers}
+    assert (put["content-type"], put["accept"]) == ("application/json", "*/*")
+    assert "psst" not in str(put)
+
+
+@pytest.mark.parametrize(
+    ("said", "goes_on"), [("https", True), ("http", True), ("psst", False), ("https, psst", False)]
+)
+async def test_by_which_scheme_somebody_came_is_one_of_two(
+    house: House, tmp_path: Path, said: str, *, goes_on: bool
+) -> None:
+    async with asked(house, SILENT, tmp_path) as channel:
+        shown = checked(call(), headers=[("x-forwarded-proto", said)])
+        answer = (await method(channel, "Check")(shown, metadata=AUTH)).ok_response
+    assert ("x-forwarded-proto" not in answer.headers_to_remove) is goes_on
+
+
+@pytest.mark.parametrize("begins", [True, False])
+async def test_a_session_id_goes_on_by_ext_authz_unless_one_begins(
+    house: House, tmp_path: Path, *, begins: bool
+) -> None:
+    greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t"}}
+    await house.approve_all(Profile.LEGACY)
+    asked_ = legacy("initialize", greeting) if begins else legacy("ping", {})
+    async with asked(house, SILENT, tmp_path) as channel:
+        shown = checked(asked_, headers=[("mcp-session-id", "s")])
+        answer = await method(channel, "Check")(shown, metadata=AUTH)
+    assert answer.HasField("ok_response")
+    assert ("mcp-session-id" in answer.ok_response.headers_to_remove) is begins
 
 
 @pytest.mark.parametrize(
