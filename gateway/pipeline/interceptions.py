@@ -29,6 +29,7 @@ from gateway.pipeline.plane_records import Asking, asked_by
 from gateway.ports import Clock, RunStore
 from gateway.turns import QUICK_NODES, finished
 from gateway.wire.authzen import Answer, Entity, Evaluation, Reported
+from gateway.wire.fixed import is_envelope
 from gateway.wire.interceptors import EVENTS, Invocation, Phase
 
 T = TypeVar("T")
@@ -38,6 +39,13 @@ _OCTETS: Final = 32 * 1024**2
 """Of each host, of what it has open and of what was judged for it."""
 _HANDLE_CHARACTERS: Final = 43
 _INVALID_PARAMS: Final = -32602
+_META: Final = "_meta"
+_MEMBERS: Final = {
+    "tools/call": ("name", "arguments"),
+    "prompts/get": ("name", "arguments"),
+    "resources/read": ("uri",),
+}
+"""What is looked at of a request, its target first."""
 
 _REMEMBERED_S: Final = 3600.0
 """How long a call whose result is late still counts as one that waits: another's is not its."""
@@ -227,10 +235,15 @@ def _modern(_: UpstreamId) -> Profile:
 
 def _question(host: InterceptorHost, seen: Invocation) -> Evaluation:
     """Return the question that a request is."""
-    named = seen.payload.get("uri" if seen.event == "resources/read" else "name")
+    members = _MEMBERS[seen.event]
+    named = seen.payload.get(members[0])
     arguments = seen.payload.get("arguments", {})
     if not isinstance(named, str) or not named or not isinstance(arguments, dict):
         raise ProtocolError("the payload is no such request", status=200, rpc_code=_INVALID_PARAMS)
+    if not (seen.payload.keys() <= {*members, _META} and is_envelope(seen.payload.get(_META))):
+        # The host sends it as it is, and nobody would have looked at the rest.
+        why = "the payload says more than is looked at"
+        raise ProtocolError(why, status=200, rpc_code=_INVALID_PARAMS)
     server = {"server": seen.server} if seen.server else {}
     return Evaluation(
         subject=_subject(host, seen.principal),

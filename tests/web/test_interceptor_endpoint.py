@@ -18,6 +18,26 @@ KNOWN = replace(HOST, plane=replace(PLANE, key_digest=sha256(KEY.encode()).diges
 LOOKED_AT = {"name": "douane/decide", "event": "tools/call", "phase": "request"}
 
 
+CALLED = {"name": "read", "arguments": {}}
+VERSION = "io.modelcontextprotocol/protocolVersion"
+CLIENT = "io.modelcontextprotocol/clientInfo"
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+MORE: list[dict[str, Any]] = [
+    {"note": "psst"},
+    {"Name": "write"},
+    {"task": {"ttl": 1}},
+    {"inputResponses": {}},
+    {"requestState": "psst"},
+    {"uri": "file://a"},
+    {"_meta": "psst"},
+    {"_meta": {"com.example/note": "psst"}},
+    {"_meta": {"progressToken": "p" * 300}},
+    {"_meta": {VERSION: "2031-12-24"}},
+    {"_meta": {CLIENT: {"name": "a", "version": "1", "note": "psst"}}},
+    {"_meta": {CAPABILITIES: {"note": {}}}},
+]
+
+
 class Recording(Decisions):
     """Keeps what was refused, as long as there is room."""
 
@@ -75,6 +95,10 @@ async def asked(decisions: Recording, method: str, params: Any) -> Any:
         ("interceptor/invoke", {}, -32602),
         ("interceptor/invoke", {**LOOKED_AT, "name": "another"}, -32602),
         ("interceptor/invoke", {**LOOKED_AT, "payload": {"name": "read", "arguments": []}}, -32602),
+        *(
+            ("interceptor/invoke", {**LOOKED_AT, "payload": {**CALLED, **one}}, -32602)
+            for one in MORE
+        ),
     ],
 )
 async def test_what_is_nothing_is_refused_on_record(
@@ -84,6 +108,19 @@ async def test_what_is_nothing_is_refused_on_record(
     assert decisions.refused == ["protocol_error"]
     decisions.is_full = True
     assert (await asked(decisions, method, params))["error"]["code"] == -32603
+
+
+async def test_what_the_protocol_knows_about_a_request_may_be_said(decisions: Recording) -> None:
+    about = {
+        "progressToken": 1,
+        VERSION: "2026-07-28",
+        CLIENT: {"name": "a", "version": "1"},
+        CAPABILITIES: {"elicitation": {}},
+    }
+    for said in (None, {}, about):
+        looked_at = {**LOOKED_AT, "payload": {**CALLED, "_meta": said}}
+        assert (await asked(decisions, "interceptor/invoke", looked_at))["result"]["valid"] is True
+    assert (decisions.asked, decisions.refused) == (3, [])
 
 
 @pytest.mark.parametrize("method", ["initialize", "ping", "interceptors/list"])
