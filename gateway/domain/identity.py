@@ -2,10 +2,14 @@
 
 from dataclasses import field
 from enum import StrEnum
+from typing import Final
 
 from gateway.domain._value import follows, value
 from gateway.domain.scripts import ScriptId
 from gateway.domain.selection import EVERY_SERVER, Selection
+
+BY_PLANE: Final = "plane:"
+"""What a principal's `token_id` begins with where a plane named it and no token did."""
 
 
 @value

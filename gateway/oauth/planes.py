@@ -6,6 +6,7 @@ from typing import Final
 
 from gateway.domain.bounded import Bounded, octets_of
 from gateway.domain.identity import (
+    BY_PLANE,
     Asserted,
     Carried,
     Client,
@@ -132,7 +133,7 @@ class PlaneGate:
             client_name=said.client_id if client is None else client.name,
             groups=self._groups(said, user, client),
             scopes=self._scopes(said, client),
-            token_id=f"plane:{said.plane}",
+            token_id=BY_PLANE + said.plane,
             expires_at=math.inf,
             people=people,
             program=program,

@@ -57,7 +57,10 @@ class SqliteRunTable:
 
     def belonging(self) -> Sequence[Belonging]:
         """Return for whom each owner calls, where that is known."""
-        rows = self._connection.execute("SELECT owner, person FROM run_owners WHERE person != ''")
+        rows = self._connection.execute(
+            "SELECT owner, person FROM run_owners WHERE person != ''"
+            " AND owner IN (SELECT owner FROM runs)"
+        )
         return [Belonging(owner=owner, person=person) for owner, person in rows]
 
     def find(self, run: RunId) -> Kept | None:

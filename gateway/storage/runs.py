@@ -3,11 +3,11 @@
 import base64
 import hmac
 import os
-from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from gateway.domain._value import value
 from gateway.domain.bounded import Bounded, ByIdentity, octets_of
@@ -18,8 +18,11 @@ from gateway.domain.scripts import ScriptId
 from gateway.errors import Fault
 from gateway.ports import Clock
 from gateway.storage import run_changes
+from gateway.storage.callers import Callers
 from gateway.storage.run_changes import Belonging, Change, Kept, OwnerName, PersonName, raised
 from gateway.storage.run_tables import ENDED_OCTETS, MOST_ENDED, Job
+
+Live = TypeVar("Live", bound=MutableMapping[RunId, Any])
 
 HANDLE_OCTETS = 16
 
@@ -131,9 +134,11 @@ class Runs:
         self._since = elapsed()
         self._kept: dict[RunId, Kept] = {}
         self._wholes: dict[OwnerName, dict[RunId, None]] = {}
-        self._parts: defaultdict[OwnerName, OrderedDict[RunId, float]] = defaultdict(OrderedDict)
+        self._parts: dict[OwnerName, OrderedDict[RunId, float]] = {}
         """The live runs that an owner began, by their last use, oldest first."""
-        self._used: OrderedDict[OwnerName, float] = OrderedDict()
+        self._kept_of: Counter[OwnerName] = Counter()
+        """How many runs of an owner memory shows: of whoever has none, nothing is kept."""
+        self._callers = Callers()
         self._owners: ByIdentity[OwnerName] = ByIdentity(most=_MOST_OWNERS, octets=_OWNER_OCTETS)
         self._persons: dict[OwnerName, PersonName] = {}
         self._tasks: dict[RunId, Task] = {}
@@ -144,7 +149,9 @@ class Runs:
         self._remember(Change(belonging=tuple(belonging)))
         for one in kept:
             self._keep(one)
-        self._used.update((one.owner, self._since) for one in self._kept.values() if not one.ended)
+        for one in self._kept.values():
+            if not one.ended:
+                self._callers.note(one.owner, self._since)
         self._apart = self._kept_apart()
 
     def _owner(self, principal: Principal) -> OwnerName:
@@ -157,7 +164,7 @@ class Runs:
     async def of(self, principal: Principal, hint: RunHint) -> Run:
         """Return the run that a call of the principal's belongs to; see `RunStore`."""
         owner, now = self._owner(principal), self._elapsed()
-        await self._end_idle(owner, now)
+        await self._end_idle(principal, owner, now)
         if hint.handle is not None:
             begun = await self._begun(principal, owner, hint.handle, now)
             if begun is not None:
@@ -172,14 +179,14 @@ class Runs:
     ) -> tuple[RunHandle, Run]:
         """Begin a run of its own for `task`; see `RunStore`."""
         owner, now = self._owner(principal), self._elapsed()
-        await self._end_idle(owner, now)
+        await self._end_idle(principal, owner, now)
         whole = await self._whole(principal, owner)
         is_new = handle is None
         if handle is None:
             octets = self._random(HANDLE_OCTETS)
             handle = RunHandle(base64.urlsafe_b64encode(octets).decode().rstrip("="))
         run = self._names.of_handle(principal.actor, handle)
-        parts = self._parts[owner]
+        parts = self._parts.get(owner, ())
         over = list(parts)[: max(0, len(parts) + 1 - self._limits.most)]
         if over:
             await self._make(partial(run_changes.end, runs=over))
@@ -263,17 +270,17 @@ class Runs:
         """After how many seconds without a call a run ends."""
         return self._limits.idle_s
 
-    async def _end_idle(self, owner: OwnerName, now: float) -> None:
+    async def _end_idle(self, principal: Principal, owner: OwnerName, now: float) -> None:
         """End all runs of a principal who has not called for long, and note that it calls now."""
-        used = self._used.get(owner, self._since)
-        self._used[owner] = now
-        self._used.move_to_end(owner)
+        if not self._callers.has_room(owner, principal):
+            await self._end_all_idle()
+        used = self._callers.last(owner, self._since)
+        self._callers.call(owner, principal, now)
         if now - used >= self._limits.idle_s:
             try:
                 await self._end_of([owner])
             except BaseException:
-                if self._used.get(owner) == now:
-                    self._used[owner] = used  # they did not end, and are as idle as before
+                self._callers.put_back(owner, now, used)  # they did not end
                 raise
 
     def _note_answered(self, kept: Kept) -> None:
@@ -281,10 +288,9 @@ class Runs:
 
         A server could make a run end by keeping its answer back, which nobody would have read then.
         """
-        now, parts = self._elapsed(), self._parts[kept.owner]
-        self._used[kept.owner] = now
-        self._used.move_to_end(kept.owner)
-        if kept.run.id in parts:
+        now, parts = self._elapsed(), self._parts.get(kept.owner)
+        self._callers.note(kept.owner, now)
+        if parts is not None and kept.run.id in parts:
             parts[kept.run.id] = now
             parts.move_to_end(kept.run.id)
 
@@ -292,9 +298,9 @@ class Runs:
         self, principal: Principal, owner: OwnerName, handle: str, now: float
     ) -> Run | None:
         run = self._names.of_handle(principal.actor, handle)
-        parts = self._parts[owner]
-        used = parts.get(run)
-        if used is None:
+        parts = self._parts.get(owner)
+        used = None if parts is None else parts.get(run)
+        if parts is None or used is None:
             return None
         # A program that a trusted host has a token for is in the run that its host puts it in.
         trusted = principal.trusted_host or principal.script is not None
@@ -337,11 +343,7 @@ class Runs:
 
     async def _end_all_idle(self) -> None:
         """End the runs of principals who do not come back, when somebody else's run begins."""
-        limit = self._elapsed() - self._limits.idle_s
-        idle: list[OwnerName] = []
-        while self._used and (first := next(iter(self._used.items())))[1] <= limit:
-            idle.append(first[0])
-            del self._used[first[0]]
+        idle = self._callers.take_idle(self._elapsed() - self._limits.idle_s)
         if any(self._wholes.get(owner) for owner in idle):
             await self._end_of(idle)
 
@@ -369,9 +371,10 @@ class Runs:
         return all(raised(run, label, source) is run for run in runs)
 
     def _state(self, kept: Kept, now: float) -> RunState:
-        used = self._used.get(kept.owner, self._since)
+        used = self._callers.last(kept.owner, self._since)
         if kept.run.part_of is not None:
-            used = self._parts[kept.owner].get(kept.run.id, self._since)
+            parts = self._parts.get(kept.owner)
+            used = self._since if parts is None else parts.get(kept.run.id, self._since)
         idle_s = max(0.0, now - used)
         live = not kept.ended and idle_s < self._limits.idle_s
         return RunState(run=kept.run, live=live, idle_s=idle_s)
@@ -386,17 +389,20 @@ class Runs:
             self._keep(kept)
 
     def _keep(self, kept: Kept) -> None:
-        run = kept.run
-        group = self._wholes.setdefault(kept.owner, {})
+        run, owner = kept.run, kept.owner
+        known = self._kept.get(run.id)
+        self._kept_of[owner] += known is None
         if kept.ended:
-            self._forget(kept, group)
+            self._tasks.pop(run.id, None)
         elif run.part_of is None:
-            group[run.id] = None
+            self._wholes.setdefault(owner, {})[run.id] = None
         else:
-            self._parts[kept.owner].setdefault(run.id, self._elapsed())
+            self._parts.setdefault(owner, OrderedDict()).setdefault(run.id, self._elapsed())
         if run.id in self._tasks:
-            kept = Kept(run=self._with_task(run), owner=kept.owner)
+            kept = Kept(run=self._with_task(run), owner=owner)
         self._kept[run.id] = kept
+        if kept.ended:
+            self._end_of_one(kept, known)
 
     def _with_task(self, run: Run) -> Run:
         return replace(run, task=self._tasks[run.id]) if run.id in self._tasks else run
@@ -406,20 +412,35 @@ class Runs:
             raise Fault("a run was not found")
         return self._with_task(change.result)
 
-    def _forget(self, kept: Kept, wholes: dict[RunId, None]) -> None:
+    def _end_of_one(self, kept: Kept, known: Kept | None) -> None:
         """Note that a run has ended, and forget the oldest of very many that have."""
-        run = kept.run.id
-        wholes.pop(run, None)
-        self._parts[kept.owner].pop(run, None)
-        self._tasks.pop(run, None)
-        known = self._kept.get(run)
+        run, owner = kept.run.id, kept.owner
+        _leave(self._wholes, owner, run)
+        _leave(self._parts, owner, run)
         if known is None or not known.ended:
             self._ended.append(run)
         else:
             self._ended_octets -= _octets(known.run)
         self._ended_octets += _octets(kept.run)
         while len(self._ended) > MOST_ENDED or self._ended_octets > ENDED_OCTETS:
-            self._ended_octets -= _octets(self._kept.pop(self._ended.popleft(), kept).run)
+            self._forget(self._kept.pop(self._ended.popleft()))
+
+    def _forget(self, kept: Kept) -> None:
+        """Note that memory shows a run no more; its owner neither, if it was their last one."""
+        self._ended_octets -= _octets(kept.run)
+        self._kept_of[kept.owner] -= 1
+        if not self._kept_of[kept.owner]:
+            del self._kept_of[kept.owner]
+            self._persons.pop(kept.owner, None)
+
+
+def _leave(live: dict[OwnerName, Live], owner: OwnerName, run: RunId) -> None:
+    """Take a run out, and its owner with their last one."""
+    runs = live.get(owner)
+    if runs is not None:
+        runs.pop(run, None)
+        if not runs:
+            del live[owner]
 
 
 def _octets(run: Run) -> int:

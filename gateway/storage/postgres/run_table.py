@@ -77,7 +77,10 @@ def _once(connection: Connection, job: Job) -> Change:
 
 def _all(connection: Connection) -> tuple[Sequence[Kept], Sequence[Belonging]]:
     with connection.transaction():
-        rows = connection.execute("SELECT owner, person FROM run_owners WHERE person <> ''")
+        rows = connection.execute(
+            "SELECT owner, person FROM run_owners WHERE person <> ''"
+            " AND owner IN (SELECT owner FROM runs)"
+        )
         belonging = [Belonging(owner=owner, person=person) for owner, person in rows.fetchall()]
         return PostgresRunTable(connection).all(), belonging
 

@@ -1,0 +1,86 @@
+"""Who calls, by when they last did: of those whom one outside vouches for, only so many."""
+
+from collections import Counter, OrderedDict
+from typing import Final
+
+from gateway.domain.identity import BY_PLANE, Principal
+from gateway.errors import RateLimited
+from gateway.storage.run_changes import OwnerName
+
+MOST_CALLERS: Final = 50_000
+"""Owners of runs whom one plane or issuer names: some 2 KB of memory each, with what they have read more."""
+_WAIT_S: Final = 60
+
+
+class Callers:
+    """When the owners of runs last called, who was idle longest first.
+
+    A plane that vouches, or another issuer, makes as many owners as it likes, and what each has read is
+    kept until they were idle for long. Nobody's run ends early to make room, for its label would be gone.
+    """
+
+    def __init__(self) -> None:
+        self._used: OrderedDict[OwnerName, float] = OrderedDict()
+        self._by: dict[OwnerName, str] = {}
+        self._named: Counter[str] = Counter()
+
+    def last(self, owner: OwnerName, default: float) -> float:
+        """Return when the owner last called."""
+        return self._used.get(owner, default)
+
+    def has_room(self, owner: OwnerName, principal: Principal) -> bool:
+        """Whether the owner called lately, or whoever names them may name one more."""
+        return owner in self._used or self._named[_named_by(principal)] < MOST_CALLERS
+
+    def call(self, owner: OwnerName, principal: Principal, at: float) -> None:
+        """Note that the owner calls.
+
+        Raises:
+            RateLimited: Whoever names them has named too many.
+
+        """
+        by = _named_by(principal)
+        if not self.has_room(owner, principal):
+            raise RateLimited(
+                "too many people and clients of this plane or issuer have called lately; try again"
+                " once some of them have not for long",
+                detail=by,
+                wait_s=_WAIT_S,
+            )
+        if by and owner not in self._used:
+            self._by[owner] = by
+            self._named[by] += 1
+        self.note(owner, at)
+
+    def note(self, owner: OwnerName, at: float) -> None:
+        """Note that the owner called `at` that time, which is none before the latest."""
+        self._used[owner] = at
+        self._used.move_to_end(owner)
+
+    def put_back(self, owner: OwnerName, noted: float, used: float) -> None:
+        """Have the owner be as idle again as before it called at `noted`, where it has not since."""
+        if self._used.get(owner) == noted:
+            self._used[owner] = used
+
+    def take_idle(self, until: float) -> list[OwnerName]:
+        """Take out, and return, who has not called since `until`."""
+        idle: list[OwnerName] = []
+        while self._used and (first := next(iter(self._used.items())))[1] <= until:
+            idle.append(first[0])
+            del self._used[first[0]]
+            by = self._by.pop(first[0], None)
+            if by is not None:
+                self._named[by] -= 1
+                if not self._named[by]:
+                    del self._named[by]
+        return idle
+
+
+def _named_by(principal: Principal) -> str:
+    """Return who outside chose the names that runs of the principal's are filed under; empty for our own.
+
+    What a plane says of a client is its own word, also where it may ask for nobody but people whom we know.
+    """
+    if principal.people is None:
+        return principal.issuer
+    return principal.token_id if principal.token_id.startswith(BY_PLANE) else ""
