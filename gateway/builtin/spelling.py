@@ -28,9 +28,11 @@ def parts_of(name: str) -> str:
 
 def nearest(name: str, others: Iterable[str]) -> Sequence[str]:
     """Return those of `others` that are fewest slips from `name`, if they are few."""
-    known = list(others)
-    for slips in range(1, _slips(_own(name)) + 1):
-        if found := [one for one in known if _within(name.casefold(), one.casefold(), slips)]:
+    most, plain = _slips(_own(name)), name.casefold()
+    # Of one letter more or less each is a slip, so a name of a megabyte is not gone through.
+    known = [one for one in others if abs(len(one.casefold()) - len(plain)) <= most]
+    for slips in range(1, most + 1):
+        if found := [one for one in known if _within(plain, one.casefold(), slips)]:
             return found
     return ()
 

@@ -1,6 +1,7 @@
 """The two cookies of a browser: read by their one name, set so that no script and no site gets them."""
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -8,18 +9,21 @@ from starlette.types import Scope
 
 from gateway.signin.browser import Browser, CookieNames, Random
 
+_MOST: Final = 1_000
+"""Cookies that are looked at: browsers keep some 180 of a site, and a head could hold 30,000."""
+
 
 def read_cookies(headers: Iterable[str]) -> dict[str, str]:
-    """Return the cookies that stand in these header fields, as they stand there.
+    """Return the cookies that stand in these header fields, as they stand there: the first of very many.
 
     Ours need no quotes, and to undo those of strangers can take seconds: Python looks through the rest of a
     value once for each backslash.
     """
     cookies: dict[str, str] = {}
-    for header in headers:
-        for one in header.split(";"):
-            name, _, content = one.partition("=")
-            cookies[name.strip()] = content.strip()
+    headers = list(headers)
+    for one in ";".join(headers).split(";", _MOST)[: _MOST if headers else 0]:
+        name, _, content = one.partition("=")
+        cookies[name.strip()] = content.strip()
     return cookies
 
 
@@ -28,8 +32,10 @@ class FromBrowser(Request):
 
     @property
     def cookies(self) -> dict[str, str]:
-        """What `read_cookies` finds."""
-        return read_cookies(self.headers.getlist("cookie"))
+        """What `read_cookies` finds, looked for once."""
+        if not hasattr(self, "_cookies"):
+            self._cookies = read_cookies(self.headers.getlist("cookie"))
+        return self._cookies
 
 
 class BrowserCookies:

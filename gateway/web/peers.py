@@ -2,10 +2,14 @@
 
 import ipaddress
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from starlette.types import Scope
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_MOST_HOPS: Final = 32
+"""Proxies behind each other that are looked through."""
 
 
 def client_address(trusted_proxies: Iterable[str]) -> Callable[[Scope], str]:
@@ -13,7 +17,8 @@ def client_address(trusted_proxies: Iterable[str]) -> Callable[[Scope], str]:
 
     `X-Forwarded-For` counts only where the peer is one of `trusted_proxies`; then it is read from
     the right, and the first address that is no trusted proxy is the client's. What stands to the
-    left of it anybody could have written.
+    left of it anybody could have written. Behind more proxies than stand anywhere behind each other it
+    is nobody's but the peer's.
     """
     networks: tuple[Network, ...] = tuple(map(ipaddress.ip_network, trusted_proxies))
 
@@ -39,4 +44,5 @@ def client_address(trusted_proxies: Iterable[str]) -> Callable[[Scope], str]:
 
 def _hops(scope: Scope) -> list[str]:
     lines = [content for name, content in scope["headers"] if name == b"x-forwarded-for"]
-    return [hop.strip() for hop in b",".join(lines).decode("latin-1").split(",") if hop.strip()]
+    hops = b",".join(lines).decode("latin-1").rsplit(",", _MOST_HOPS)[-_MOST_HOPS:]
+    return [hop.strip() for hop in hops if hop.strip()]

@@ -3,6 +3,7 @@
 import pytest
 import re2
 
+from gateway.builtin import spelling
 from gateway.builtin.spelling import nearest, parts_of
 
 NAMES = [
@@ -46,3 +47,11 @@ def test_of_too_little_and_of_too_much_nothing_is_looked_for(name: str) -> None:
 
 def test_a_name_is_no_pattern() -> None:
     assert re2.compile(parts_of("fx__.*.*.*")).search("anything") is None
+
+
+def test_a_name_of_a_megabyte_is_compared_with_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def within(*_: object) -> bool:
+        raise AssertionError("it is gone through")
+
+    monkeypatch.setattr(spelling, "_within", within)
+    assert nearest("a" * 1_000_000 + "__echo", ["a" * 128, "fx__echo"]) == ()

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.web.cookies import read_cookies
+from gateway.web import cookies as cookies_module
+from gateway.web.cookies import FromBrowser, read_cookies
 from tests.signin.house import House
 
 
@@ -42,3 +43,22 @@ async def test_no_page_undoes_the_quotes_of_strangers(
     monkeypatch.setattr("http.cookies._unquote", undone)
     for path in ("/sign-in", "/oauth/authorize", "/consent", "/device", "/account", "/sign-out"):
         assert (await browser.get(house.url + path)).status < 500
+
+
+def test_of_very_many_cookies_the_first_are_looked_at() -> None:
+    head = "; ".join(f"c{number}=1" for number in range(30_000))
+    assert list(read_cookies([head])) == [f"c{number}" for number in range(1_000)]
+    assert read_cookies(["a=1;" * 998, "b=2", "c=3"]) == {"a": "1", "": "", "b": "2"}
+
+
+def test_cookies_are_read_once_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    times: list[int] = []
+
+    def counted(headers: list[str]) -> dict[str, str]:
+        times.append(1)
+        return read_cookies(headers)
+
+    monkeypatch.setattr(cookies_module, "read_cookies", counted)
+    request = FromBrowser({"type": "http", "headers": [(b"cookie", b"a=1")]})
+    assert [request.cookies, request.cookies] == [{"a": "1"}] * 2
+    assert times == [1]

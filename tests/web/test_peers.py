@@ -47,3 +47,9 @@ def test_what_stands_further_left_anybody_could_have_written():
 def test_what_is_no_address_is_told_as_it_stands_and_trusted_for_nothing():
     assert address("10.0.0.1", "203.0.113.9, unknown") == "unknown"
     assert address("unix", "192.0.2.7") == "unix"
+
+
+def test_behind_very_many_proxies_it_is_the_peers():
+    assert address("10.0.0.1", ",".join(["192.0.2.7", *["10.0.0.2"] * 31])) == "192.0.2.7"
+    assert address("10.0.0.1", ",".join(["192.0.2.7", *["10.0.0.2"] * 32])) == "10.0.0.1"
+    assert address("10.0.0.1", "192.0.2.7", *["10.0.0.2"] * 32) == "10.0.0.1"
