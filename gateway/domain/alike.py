@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, Self
 
 from gateway.domain._value import value
@@ -12,6 +13,10 @@ LONGEST: Final = 128
 """Signs of a name that are compared in every spelling: three times those of the longest name of the protocol."""
 ROOM: Final = 64 * LONGEST
 """Signs of all names together that are not ASCII and stand beside known ones in one object."""
+ROOMY: Final = 8 * ROOM
+"""As many where names are somebody's own, of all that one message says: in schemas, arguments, results."""
+_REMEMBERED = 4096
+"""Names and signs beyond ASCII: what is written in another script says the same ones again and again."""
 _UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})
 _SELECTORS = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
@@ -37,7 +42,8 @@ def alike(name: str) -> str:
     Case, width and compatibility forms are ignored, and so is all that no screen shows, blanks with
     it. Some readers compare upper case, some lower case, some fold: names that any of them takes for
     one are alike. Of a name with other letters than ASCII's, what follows on the first `LONGEST` signs
-    that a screen shows is compared without its case only: no name of the protocol is as long.
+    that a screen shows is compared without its case only, and so many are compared of what these are
+    taken apart into: no name of the protocol is as long.
     """
     if name.isascii():
         return name.lower() if name.isalnum() else _shown(name.lower())
@@ -47,11 +53,40 @@ def alike(name: str) -> str:
     return _folded(name[:LONGEST]) + name[LONGEST:].upper().casefold()
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def _folded(name: str) -> str:
-    raised = normal("NFKC", name).upper()
+    # What is longer taken apart is no name in any language, and is alike to what begins as it does.
+    raised = normal("NFKC", name)[:LONGEST].upper()
     # Capital I with a dot is an i to whoever compares lower case, and so is the one without.
     lowered = normal("NFKC", raised.casefold()).casefold().replace("i\u0307", "i")
     return _shown(_SELECTORS.sub("", lowered))
+
+
+def begins(name: str, word: str) -> bool:
+    """Whether `alike(name)` begins with `word`, which is ASCII: of any name no more is taken apart."""
+    if name.isascii():
+        return alike(name).startswith(word)
+    return len(_as_far_as(name, word)) >= len(word)
+
+
+def reads_as(name: str, word: str) -> bool:
+    """Whether `alike(name)` is `word`, which is ASCII: of any name no more is taken apart."""
+    if name.isascii():
+        return alike(name) == word
+    return _as_far_as(name, word) == word
+
+
+def _as_far_as(name: str, word: str) -> str:
+    """Return how `name` reads if it is `word` or begins with it: with one more part at most; else nothing."""
+    # Each sign by itself: none that is put together of several reads as ASCII.
+    read = ""
+    for sign in name:
+        read += _folded(sign)
+        if not (word.startswith(read) or read.startswith(word)):
+            return ""
+        if len(read) > len(word):
+            break
+    return read
 
 
 def nearly(name: str) -> str:
@@ -97,21 +132,23 @@ class Known:
         found = frozenset(names)
         return cls(names=found, nearly=frozenset(map(nearly, (*found, *read_as))))
 
-    def confused(self, members: Iterable[str]) -> str | None:
+    def confused(self, members: Iterable[str], room: "Room | None" = None) -> str | None:
         """Return one of an object's `members` that may be taken for a known one, or nothing.
 
         That is one that is nearly a known name and is none, or the second one that is alike to
         the same. One that is longer than `LONGEST` and not ASCII may be any: it is not taken apart,
-        for marks and joints can make it as long as somebody likes; nor is what follows on `ROOM` signs.
+        for marks and joints can make it as long as somebody likes; nor is what follows on `ROOM` signs,
+        or what the message's `room` has no place for.
         """
         if not self.nearly:
             return None
         seen: set[str] = set()
-        room = ROOM
+        left = ROOM
         for name in members:
             if name not in self.names:
-                room -= 0 if name.isascii() else len(name)
-                if room < 0 or self._has_nearly(name):
+                left -= 0 if name.isascii() else len(name)
+                full = left < 0 or (room is not None and not room.has(name))
+                if full or self._has_nearly(name):
                     return name
                 continue
             plain = alike(name)
@@ -126,10 +163,30 @@ class Known:
         return nearly(name) in self.nearly
 
 
-def twin(members: Iterable[str]) -> str | None:
-    """Return one of an object's `members` that is alike to an earlier one, or nothing."""
+class Room:
+    """For names of one message that are compared in every spelling: each counts once, ASCII not at all."""
+
+    def __init__(self, signs: int = ROOMY) -> None:
+        self._left = signs
+        self._counted: set[str] = set()
+
+    def has(self, name: str) -> bool:
+        """Take room for `name`, and say whether there was any."""
+        if not name.isascii() and name not in self._counted:
+            self._counted.add(name)
+            self._left -= len(name)
+        return self._left >= 0
+
+
+def twin(members: Iterable[str], room: Room | None = None) -> str | None:
+    """Return one of an object's `members` that is alike to an earlier one, or nothing.
+
+    So may be whatever `room` has no place for.
+    """
     seen: set[str] = set()
     for name in members:
+        if room is not None and not room.has(name):
+            return name
         plain = alike(name)
         if plain in seen:
             return name

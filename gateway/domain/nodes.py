@@ -13,6 +13,13 @@ _QUICK_BYTES = 4096
 _BYTES_OF_A_NODE = 200
 """How many bytes of a string cost as much as a node does."""
 
+_BYTES_OF_A_WIDE_NODE = 16
+"""As many beyond ASCII: what is compared is folded and put into normal forms first."""
+
+_SIGNS_OF_A_WIDE_NODE = 8
+
+_ASCII = bytes(range(128))
+
 _LEAST_BYTES = 4
 _LONG_BYTES = 1024 * 1024
 """A text of more is much work by itself."""
@@ -31,7 +38,9 @@ def weight(text: bytes) -> int:
     if len(text) <= _QUICK_BYTES:
         return 0
     by_bytes = len(text) // _BYTES_OF_A_NODE
-    return by_bytes if len(text) > _LONG_BYTES else marks_in(text) + by_bytes
+    if len(text) > _LONG_BYTES:
+        return by_bytes
+    return marks_in(text) + by_bytes + _wide_in(text) // _BYTES_OF_A_WIDE_NODE
 
 
 def most_nodes(octets: int) -> int:
@@ -51,18 +60,30 @@ def amount(content: Any, most: int) -> int:
     while waiting and found <= most:
         node = waiting.pop()
         kind = type(node)
-        if kind is str or kind is bytes:
+        if kind is str:
+            found += _nodes_of(node)
+        elif kind is bytes:
             found += len(node) // _BYTES_OF_A_NODE
         elif kind is dict:
             found += 2 * len(node)
             if found <= most:
-                found += sum(map(len, map(str, node))) // _BYTES_OF_A_NODE
+                found += _nodes_of("".join(map(str, node)))
                 waiting += node.values()
         elif kind is list or kind is tuple:
             found += len(node)
             if found <= most:
                 waiting += node
     return found
+
+
+def _nodes_of(text: str) -> int:
+    return len(text) // (_BYTES_OF_A_NODE if text.isascii() else _SIGNS_OF_A_WIDE_NODE)
+
+
+def _wide_in(text: bytes) -> int:
+    """Return about how many bytes beyond ASCII `text` says, as they are or as escapes."""
+    said = 0 if text.isascii() else len(text.translate(None, _ASCII))
+    return said + 2 * text.count(b"\\u")
 
 
 def objects_in(content: Any) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.domain._value import value
-from gateway.domain.alike import ROOM, Known, alike, twin
+from gateway.domain.alike import ROOM, Known, Room, begins, twin
 
 OURS: Final = "douane/"
 """What members of `_meta` begin with that the gateway alone writes and reads."""
@@ -191,11 +191,11 @@ def names_in(shape: str) -> frozenset[str]:
 def confusing(content: Any, shape: str) -> str | None:
     """Return a name in `content`, an object of this `shape`, that could be taken for another one.
 
-    So may be all names of the protocol's objects together that are over `ROOM` signs and not ASCII:
-    no more are compared for one message.
+    So may be all names of the protocol's objects together that are over `ROOM` signs and not ASCII, and
+    of schemas over `ROOMY`: no more are compared for one message.
     """
     waiting = [(content, shape)]
-    room = ROOM
+    room, of_schemas = ROOM, Room()
     while waiting:
         node, at = waiting.pop()
         if isinstance(node, list):
@@ -214,17 +214,17 @@ def confusing(content: Any, shape: str) -> str | None:
                 room -= sum(map(len, foreign))
                 if room < 0:
                     return foreign[-1]
-            if (name := _confused(node, at)) is not None:
+            if (name := _confused(node, at, of_schemas)) is not None:
                 return name
     return None
 
 
 def is_ours(name: str) -> bool:
     """Whether a member of `_meta` speaks in the gateway's name, or could be taken to."""
-    return name.startswith(OURS) or alike(name).startswith(OURS)
+    return begins(name, OURS)
 
 
-def _confused(node: dict[str, Any], shape: str) -> str | None:
+def _confused(node: dict[str, Any], shape: str, of_schemas: Room) -> str | None:
     if shape != SCHEMA:
         known = _SHAPES[shape].known
         if node.keys() <= known.names:
@@ -233,7 +233,7 @@ def _confused(node: dict[str, Any], shape: str) -> str | None:
             return name
         if shape == "meta" and (name := _half_ours(node)) is not None:
             return name
-    return twin(node)
+    return twin(node, of_schemas)
 
 
 def _half_ours(meta: dict[str, Any]) -> str | None:

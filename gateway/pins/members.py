@@ -7,7 +7,7 @@ reviews the call reads the one, and a server that matches names loosely takes th
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gateway.domain.alike import Known, alike, twin
+from gateway.domain.alike import Known, Room, alike, twin
 from gateway.domain.nodes import objects_in
 from gateway.domain.paths import Path, selected
 
@@ -36,22 +36,26 @@ class Members:
         `labelled` name at the top, and is none; or the second of two. At the top no two names are
         alike, unless the schema says that it is a map of names that it does not know.
         """
-        is_object = isinstance(content, dict)
-        if labelled and is_object and (name := Known.of(labelled).confused(content)) is not None:
+        is_object, room = isinstance(content, dict), Room()
+        if labelled and is_object and (name := Known.of(labelled).confused(content, room)):
             return name
         if self._are_distinct and all(
             each.keys() <= self._all.names for each in objects_in(content)
         ):
             return None  # as nearly all are: names that it knows, and no two of them are alike
-        if is_object and (name := twin(content)) is not None and not self._walk().is_map(content):
+        if (
+            is_object
+            and (name := twin(content, room)) is not None
+            and not self._walk(room).is_map(content)
+        ):
             return name
-        if all(self._all.confused(members) is None for members in objects_in(content)):
+        if all(self._all.confused(members, room) is None for members in objects_in(content)):
             return None
-        return self._walk().somewhere(content)
+        return self._walk(room).somewhere(content)
 
-    def _walk(self) -> "_Walk":
+    def _walk(self, room: Room) -> "_Walk":
         # Its own for each message: several may be looked through at once, in threads.
-        return _Walk(self._schema, self._all)
+        return _Walk(self._schema, self._all, room)
 
 
 class _Place:
@@ -71,9 +75,10 @@ class _Place:
 class _Walk:
     """One walk through a schema, which ends."""
 
-    def __init__(self, schema: Any, every: Known) -> None:
+    def __init__(self, schema: Any, every: Known, room: Room) -> None:
         self._schema = schema
         self._all = every
+        self._room = room
         self._left = _MOST_NODES
         self._places: dict[tuple[int, ...], _Place] = {}
 
@@ -82,7 +87,8 @@ class _Walk:
         while waiting:
             node, place = waiting.pop()
             if isinstance(node, dict):
-                if (name := (place.known if self._left else self._all).confused(node)) is not None:
+                known = place.known if self._left else self._all
+                if (name := known.confused(node, self._room)) is not None:
                     return name
                 waiting += [
                     (inner, self._below(place, name))
@@ -132,7 +138,8 @@ class _Walk:
         open_ = any(isinstance(one.get(word), dict) for one in here for word in _MAPS)
         whatever = not known and any(one.get("additionalProperties") is True for one in here)
         return (open_ or whatever) and twin(
-            name for name in content if alike(name) in known
+            (name for name in content if not self._room.has(name) or alike(name) in known),
+            self._room,
         ) is None
 
     def _applied(self, schemas: Iterable[Any]) -> list[dict[str, Any]]:
@@ -166,13 +173,14 @@ class _Walk:
 
 def astray(document: Any, path: Path) -> str | None:
     """Return a name in `document` that could be taken for a step of `path` and is none, or nothing."""
+    room = Room()
     for at, step in enumerate(path):
         if not isinstance(step, str):
             continue
         holders = [document] if at == 0 else [n[k] for n, k in selected(document, path[:at])]
         known = Known.of((step,))
         for holder in holders:
-            if isinstance(holder, dict) and (name := known.confused(holder)) is not None:
+            if isinstance(holder, dict) and (name := known.confused(holder, room)) is not None:
                 return name
     return None
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from gateway.domain.alike import alike, nearly
+from gateway.domain.alike import Room, begins, nearly, reads_as
 from gateway.domain.vocabulary import confusing, is_ours, names_in
 from gateway.wire import jsontext
 from gateway.wire.icons import without_unsafe_icons
@@ -72,7 +72,7 @@ def asks_in_our_name(result: Mapping[str, Any]) -> bool:
     """Whether an `input_required` result has a question whose answer would be taken for ours."""
     asked, state = result.get("inputRequests"), result.get("requestState")
     names = asked if isinstance(asked, dict) else {}
-    return any(alike(name).startswith(_OURS) for name in names) or (
+    return any(begins(name, _OURS) for name in names) or (
         isinstance(state, str) and state.startswith(_OURS)
     )
 
@@ -96,7 +96,7 @@ def _speaks_for_us(content: Any) -> bool:
             waiting += node.values()
             # Letters and digits alone are not alike to it, and nearly all names are no more.
             odd = [name for name in node if not (name.isascii() and name.isalnum())]
-            if any(_foreign(node[name]) != node[name] for name in odd if alike(name) == _META):
+            if any(_foreign(node[name]) != node[name] for name in odd if reads_as(name, _META)):
                 return True
     return False
 
@@ -108,7 +108,7 @@ def _without_meta(node: Any) -> Any:
         return node
     kept = {}
     for name, inner in node.items():
-        foreign = _foreign(inner) if alike(name) == _META else inner
+        foreign = _foreign(inner) if reads_as(name, _META) else inner
         if foreign or foreign == inner:  # of one that was ours alone nothing is left
             kept[name] = _without_meta(foreign)
     return kept
@@ -134,5 +134,8 @@ def _own_error(told: dict[str, Any]) -> dict[str, Any]:
 def _refuses(data: Any) -> bool:
     if not isinstance(data, dict):
         return False
+    room = Room()
+    if not all(map(room.has, data)):
+        return True  # nobody compares so many names, and a refusal's no server is to give
     names = set(map(nearly, data))
     return any(names >= marks for marks in _OF_A_REFUSAL) or any(map(is_ours, data))

@@ -6,8 +6,11 @@ from collections import Counter
 from typing import Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gateway.domain.alike import LONGEST, Known, alike, twin
+from gateway.domain import alike as alike_module
+from gateway.domain.alike import LONGEST, ROOMY, Known, Room, alike, begins, reads_as, twin
 from gateway.domain.vocabulary import WORDS, confusing, is_ours
 
 SPELLINGS = [
@@ -71,8 +74,8 @@ def test_of_two_names_that_are_alike_the_second_is_a_twin() -> None:
 
 def test_a_name_of_many_marks_is_looked_at_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = _normalised(monkeypatch)
-    # Each of these is two, so of as many as are taken apart there are more than one piece.
-    assert Known.of(["result"]).confused(["\u0344" * LONGEST]) is None
+    # Each of these is three, so of as many as are taken apart there are more than one piece.
+    assert Known.of(["result"]).confused(["\u0390" * LONGEST]) is None
     assert len(pieces) >= 5
     assert max(pieces) <= 128
 
@@ -164,3 +167,57 @@ def test_no_word_has_a_second_name_in_another_style() -> None:
 def _styled(word: str) -> str:
     before, slash, last = word.rpartition("/")
     return before + slash + re.sub("([A-Z])", lambda upper: "_" + upper[0].lower(), last)
+
+
+def test_what_a_name_is_taken_apart_into_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = _normalised(monkeypatch)
+    alike("\ufdfa" * (LONGEST - 1) + "\u7d50")  # each of eighteen
+    assert sum(pieces) <= 3 * LONGEST
+
+
+SIGNS = st.sampled_from(
+    [
+        *"_meta_METAdouane/-x",
+        *"\uff3f\uff4d\u200b\ufe0f \u0301\u0130i\u212a\u1d5c\ufdfa\u3379\u33a7\u2105",
+    ]
+)
+
+
+@given(st.lists(SIGNS, max_size=12).map("".join) | st.text(max_size=12))
+def test_a_name_that_reads_as_a_word_is_one_that_is_alike_to_it(name: str) -> None:
+    for text in (name, "_meta" + name, "douane/" + name, name + "\uff3fmet\u1d43"):
+        assert reads_as(text, "_meta") == (alike(text) == "_meta")
+        assert begins(text, "douane/") == alike(text).startswith("douane/")
+
+
+def test_a_name_is_read_no_further_than_a_word_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    folded = alike_module._folded
+
+    def counted(name: str) -> str:
+        read.append(name)
+        return folded(name)
+
+    monkeypatch.setattr(alike_module, "_folded", counted)
+    assert not begins("\u7d50" * 1_000_000, "douane/")
+    assert not reads_as("_m" + "\u7d50" * 1_000_000, "_meta")
+    assert begins("douane/" + "\u7d50" * 1_000_000, "douane/")
+    assert len(read) <= 1 + 3 + 8
+
+
+def test_of_names_that_are_somebodys_own_only_so_many_are_compared() -> None:
+    names = [chr(0x4E00 + at) * LONGEST for at in range(ROOMY // LONGEST + 1)]
+    assert twin(names[:-1], Room()) is None
+    assert twin(names, Room()) == names[-1]
+    room = Room()
+    known = Known.of(["result"])
+    assert [known.confused([name], room) for name in (*names, names[0])][:-2] == [None] * (
+        len(names) - 1
+    )
+    assert known.confused([names[-1]], room) == names[-1]
+    again = Room()
+    assert all(again.has(name) for name in names[:1] * 10 * len(names))  # each counts once
+    assert (
+        confusing({"tools": [], "requestedSchema": {"properties": dict.fromkeys(names)}}, "params")
+        is not None
+    )

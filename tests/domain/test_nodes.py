@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.nodes import MOST_NODES, require_small, weight
+from gateway.domain.nodes import MOST_NODES, amount, require_small, weight
 
 ITEMS = ["1", "1e22", "{}", "[]", '""', "null", "[1]", '{"a":1}', '"\\\\"', '"\\""']
 DEPTH = 64
@@ -61,3 +61,14 @@ def test_strings_never_hide_depth_and_are_never_taken_for_it(content):
     if depth(content):
         with pytest.raises(ValueError, match="nested deeper"):
             require_small(text, depth(content) - 1)
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_what_is_beyond_ascii_is_more_work(ascii_only):
+    """A name of such letters is put into normal forms to be compared: it costs ten times its bytes."""
+    names = {"\u7d50" * 100 + str(number): 1 for number in range(200)}
+    plain = {"k" * 100 + str(number): 1 for number in range(200)}
+    text = json.dumps(names, ensure_ascii=ascii_only).encode()
+    assert weight(text) > 5 * weight(json.dumps(plain).encode())
+    assert amount(names, 10**9) > 3 * amount(plain, 10**9)
+    assert amount("\u7d50" * 80_000, 10**9) == 10_000

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.alike import LONGEST, ROOMY
 from gateway.domain.tools import Kind, Profile, UpstreamId
 from gateway.pins import members
 from gateway.pins.catalog import read_list
@@ -133,3 +134,12 @@ def test_a_schema_with_two_names_that_are_alike_is_not_pinned(member: str, twin:
         reading = read_list(UpstreamId("bank"), Profile.MODERN, Kind.TOOL, [tool], "1")
         assert reading.manifests == ()
         assert "easily confused" in reading.rejected[0].reason
+
+
+def test_of_very_many_names_not_all_are_compared() -> None:
+    names = [chr(0x4E00 + at) * LONGEST for at in range(ROOMY // LONGEST + 1)]
+    few = [{name: 1} for name in names[:-1]]
+    assert Members(MAIL).confused({"x": few * 2}) is None
+    assert Members(MAIL).confused({"x": [{name: 1} for name in names]}) is not None
+    assert Members(MAIL).confused(dict.fromkeys(names)) is not None
+    assert Members({"type": "object", "additionalProperties": TEXT}).confused(dict.fromkeys(names))

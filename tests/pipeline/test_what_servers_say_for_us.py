@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.alike import LONGEST, ROOMY
 from gateway.domain.calls import Form, RawAnswer
 from gateway.domain.tools import Kind, Profile, UpstreamId
 from gateway.web.outcomes import Outcome, outcome_of
@@ -118,6 +119,16 @@ async def test_an_error_of_a_servers_is_no_refusal_of_ours(house, error):
     assert b"evil" not in seen.bytes
     assert seen.json["error"]["code"] in (1, -32603)
     assert outcome_of(seen.reply, seen.bytes) is Outcome.FAILED
+
+
+async def test_an_error_of_very_many_names_says_no_more_than_its_code(house):
+    names = [chr(0x4E00 + at) * LONGEST for at in range(ROOMY // LONGEST + 1)]
+    error = {"code": 1, "message": "a", "data": dict.fromkeys(names, "evil")}
+    house.server.answer = lambda permit: whole(
+        json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode()
+    )
+    seen = await house.handle(house.call())
+    assert seen.json["error"] == {"code": 1, "message": "a"}
 
 
 async def test_a_servers_own_error_stays_as_it_is(house):
