@@ -1,7 +1,7 @@
 """What discovery asks: the tools that fit a request, among those that the caller may see."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Protocol
@@ -9,10 +9,10 @@ from typing import Protocol
 from gateway.errors import ConfigError
 from gateway.ports.vectors import VectorStore
 from gateway.search.embedding import Embedder
-from gateway.search.index import Closeness, Index, matches
+from gateway.search.index import Closeness, Index, Pattern, matches
 from gateway.search.query import understand
 from gateway.search.tools import Ranking, Strategy, ToolText
-from gateway.turns import QUICK_NODES, in_turn
+from gateway.turns import QUICK_NODES, finished, in_turn
 
 WEIGHTS = "model.safetensors"
 """In a model's folder, beside `vocab.txt`."""
@@ -20,8 +20,24 @@ MOST_HITS = 50
 """Tools in one answer."""
 _BATCH = 8
 """Tools that are embedded in one go; a query waits for its turn at most that long."""
+_A_TURN = 8_000
+"""Characters of tools that a pattern is matched with in one turn, where one tool is not more: some 200 ms
+at the very worst."""
 _MATCHING = QUICK_NODES + 1
 """A caller's pattern is never matched on the loop: how long that takes, its text does not tell."""
+
+
+def _pieces(tools: Sequence[ToolText]) -> Iterator[Sequence[ToolText]]:
+    some: list[ToolText] = []
+    size = 0
+    for tool in tools:
+        if some and size + tool.size > _A_TURN:
+            yield some
+            some, size = [], 0
+        some.append(tool)
+        size += tool.size
+    if some:
+        yield some
 
 
 class Meaning(Protocol):
@@ -127,9 +143,7 @@ class Finder:
         limit = max(0, min(limit, MOST_HITS))
         strategy = strategy or self.strategies[0]
         if strategy is Strategy.REGEX:
-            texts = self._index.texts(self._index.view(visible))
-            matched = await in_turn(who, _MATCHING, matches, request, texts)
-            return self._index.regex(matched, limit)
+            return self._index.regex(await self._matched(request, visible, who), limit)
         query = understand(request)
         closeness = None
         if strategy is not Strategy.KEYWORD:
@@ -143,6 +157,20 @@ class Finder:
             if measured is not None:
                 return self._index.embedding(query, view, measured, limit)
         return self._index.keyword(query, view, limit)
+
+    async def _matched(
+        self, request: str, visible: AbstractSet[str], who: str
+    ) -> Mapping[ToolText, float]:
+        """Return the tools in which a pattern is found; others have their turn between a few of them.
+
+        There are two threads for everybody, and a pattern over all tools can take seconds.
+        """
+        pattern = await in_turn(who, _MATCHING, Pattern, request)
+        texts = self._index.texts(self._index.view(visible))
+        found: dict[ToolText, float] = {}
+        for some in _pieces(texts):
+            found |= await finished(who, _MATCHING, matches, pattern, some)
+        return found
 
     async def _closeness(
         self, texts: Sequence[str], visible: AbstractSet[str]

@@ -125,17 +125,12 @@ def _ranking(scores: Scores, limit: int, found: int, strategy: Strategy) -> Rank
     return Ranking(hits=hits, found=found, answered_by=strategy)
 
 
-def matches(pattern: str, tools: Sequence[ToolText]) -> Mapping[ToolText, float]:
-    """Return those of `tools` in which `pattern` is found, in RE2's syntax, with their scores.
+def matches(pattern: "Pattern", tools: Sequence[ToolText]) -> Mapping[ToolText, float]:
+    """Return those of `tools` in which `pattern` is found, with their scores.
 
     Slow, and of no index: it is called in a thread.
-
-    Raises:
-        BadCommand: `pattern` is too long or too large, or not one.
-
     """
-    compiled = Pattern(pattern)
-    return {tool: score for tool in tools if (score := compiled.score(tool))}
+    return {tool: score for tool in tools if (score := pattern.score(tool))}
 
 
 class Pattern:

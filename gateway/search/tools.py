@@ -36,6 +36,12 @@ class ToolText:
     digest: str
     """`sha256:...` of the definition; vectors are kept under it."""
 
+    @property
+    def size(self) -> int:
+        """How many characters it says about, for a pattern to look through."""
+        said = sum(len(name) + len(documented) for name, documented in self.parameters)
+        return len(self.name) + len(self.title) + len(self.description) + said
+
     @classmethod
     def of(cls, id: str, manifest: Manifest, *, server_description: str = "") -> Self:  # noqa: A002 - the field's name
         """Return what can be found of an approved definition."""

@@ -136,6 +136,25 @@ async def test_a_callers_pattern_is_matched_beside_the_loop(monkeypatch):
     finder.close()
 
 
+async def test_between_a_few_tools_of_a_pattern_others_have_their_turn(monkeypatch):
+    """Two patterns over all tools would hold both threads for seconds, and whatever else is large."""
+    pieces = []
+
+    def watched(pattern, tools):
+        pieces.append(len(tools))
+        return matches(pattern, tools)
+
+    monkeypatch.setattr(finder_module, "matches", watched)
+    finder = Finder()
+    for number in range(20):
+        finder.add(tool(f"read_{number}", "r" * (9_000 if number == 0 else 2_000), server="many"))
+    ids = frozenset(f"many/read_{number}" for number in range(20))
+    ranking = await finder.search("read_", visible=ids, limit=50, strategy=Strategy.REGEX)
+    assert ranking.found == 20
+    assert pieces == [1, 3, 3, 3, 3, 3, 3, 1]
+    finder.close()
+
+
 async def test_a_tool_that_goes_while_a_pattern_is_matched_is_not_answered():
     finder = await prepared()
     searching = asyncio.create_task(

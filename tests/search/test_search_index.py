@@ -5,7 +5,7 @@ import pytest
 from gateway.domain.document import Document
 from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
 from gateway.errors import BadCommand
-from gateway.search.index import Index, matches
+from gateway.search.index import Index, Pattern, matches
 from gateway.search.query import understand
 from gateway.search.tools import Ranking, Strategy, ToolText
 from gateway.search.words import word_set
@@ -22,7 +22,7 @@ def index():
 
 
 def by_pattern(index: Index, pattern: str, visible, limit: int) -> Ranking:
-    return index.regex(matches(pattern, index.texts(index.view(visible))), limit)
+    return index.regex(matches(Pattern(pattern), index.texts(index.view(visible))), limit)
 
 
 def found(index: Index, request: str, visible=IDS, limit: int = 5) -> list[str]:
