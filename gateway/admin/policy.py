@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from gateway.admin.journal import Journal
 from gateway.admin.person import EVERY_ROLE, Person, Role
 from gateway.admin.rows import Row
 from gateway.ports import PolicyEngine
@@ -68,11 +69,15 @@ class PolicyInForce(PolicyEngine, Protocol):
 
 
 class PolicyDesk:
-    """Use cases over the policy in force and its files. Results are plain JSON."""
+    """Use cases over the policy in force and its files. Results are plain JSON.
 
-    def __init__(self, engine: PolicyInForce, files: PolicyFiles) -> None:
+    What somebody has policy say, or has OPA do, is on record before they are told.
+    """
+
+    def __init__(self, engine: PolicyInForce, files: PolicyFiles, journal: Journal) -> None:
         self._engine = engine
         self._files = files
+        self._journal = journal
 
     async def status(self, person: Person) -> Row:
         """Return the `digest` of the policy in force, and that of the `candidate` if one is asked."""
@@ -80,9 +85,17 @@ class PolicyDesk:
         return {"digest": self._engine.digest, "candidate": self._engine.candidate_digest}
 
     async def check(self, person: Person) -> Row:
-        """Compile the files: `{"ok", "problems", "notices"}`."""
+        """Compile the files: `{"ok", "problems", "notices"}`.
+
+        Raises:
+            AuditUnavailable: It could not be recorded; so for `test` and `eval`.
+
+        """
         person.need(*EVERY_ROLE)
-        return await check_files(self._files)
+        row = await check_files(self._files)
+        said = f"{len(row['problems'])} problems, {len(row['notices'])} notices"
+        await self._journal.found(person, "policy.check", "checked", said)
+        return row
 
     async def rules(self, person: Person) -> Row:
         """Return the files in the configured place with the codes of their rules, and whether they are in force.
@@ -101,7 +114,10 @@ class PolicyDesk:
     async def test(self, person: Person) -> Row:
         """Run the files' tests: `{"ok", "passed", "changed", "failed", "failures", "notices"}`."""
         person.need(*EVERY_ROLE)
-        return await test_files(self._files)
+        row = await test_files(self._files)
+        said = f"{row['passed']} passed, {row['changed']} changed, {row['failed']} failed"
+        await self._journal.found(person, "policy.test", "tested", said)
+        return row
 
     async def eval(self, person: Person, *, question: dict[str, Any]) -> Row:
         """Return the decision on `question` by the policy in force; nothing is done with it.
@@ -113,6 +129,9 @@ class PolicyDesk:
         """
         person.need(Role.ADMIN, Role.AUDITOR)
         decision = await self._engine.evaluate(question)
+        # Not what was asked: a question holds what calls say, or what somebody tries.
+        said = f"{decision.verdict.value} by {decision.policy_digest}, as decision {decision.id}"
+        await self._journal.found(person, "policy.eval", "evaluated", said)
         return {
             "decision_id": decision.id,
             "verdict": decision.verdict.value,

@@ -218,7 +218,7 @@ def admin_of(
                 store.runs, audit.of_run, journal, policy=policy, issuer=issuer, clock=now
             ),
             scripts=ScriptDesk(scripts, journal, clock=now),
-            policy=PolicyDesk(policy, PolicyFilesOf(current)),
+            policy=PolicyDesk(policy, PolicyFilesOf(current), journal),
             stop=(stopping := StopDesk(stop, journal, clock=now)),
             counts=CountDesk(questions, store.pins, servers, stopping),
             replay=replay_desk(current, past, journal, audit.explain, store.hashes_of),

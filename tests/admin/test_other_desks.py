@@ -147,7 +147,7 @@ async def test_a_server_that_cannot_be_is_refused_on_record() -> None:
 
 
 async def test_the_policy_in_force_answers_and_nothing_is_done_with_it() -> None:
-    desk = PolicyDesk(Engine(), Files())
+    desk = PolicyDesk(Engine(), Files(), World().journal)
     assert await desk.status(USER) == {"digest": "sha256:0123", "candidate": "sha256:4567"}
     assert await desk.eval(AUDITOR, question=QUESTION) == {
         "decision_id": "d_1",
@@ -163,7 +163,7 @@ async def test_the_policy_in_force_answers_and_nothing_is_done_with_it() -> None
 
 
 async def test_policy_files_are_good_only_if_they_compile_and_have_tests_that_pass() -> None:
-    sound = PolicyDesk(Engine(), Files())
+    sound = PolicyDesk(Engine(), Files(), World().journal)
     assert await sound.check(USER) == {"ok": True, "problems": [], "notices": []}
     assert await sound.test(USER) == {
         "ok": True,
@@ -173,19 +173,46 @@ async def test_policy_files_are_good_only_if_they_compile_and_have_tests_that_pa
         "failures": [],
         "notices": [],
     }
-    broken = PolicyDesk(Engine(), Files(problems=["a.rego:1: no"], failures=["test_a"]))
+    broken = PolicyDesk(
+        Engine(), Files(problems=["a.rego:1: no"], failures=["test_a"]), World().journal
+    )
     assert await broken.check(USER) == {
         "ok": False,
         "problems": ["a.rego:1: no"],
         "notices": [],
     }
     assert (await broken.test(USER))["ok"] is False
-    untested = PolicyDesk(Engine(), Files(passed=0))
+    untested = PolicyDesk(Engine(), Files(passed=0), World().journal)
     assert (await untested.test(USER))["ok"] is False
 
 
+async def test_what_policy_is_asked_by_a_person_is_on_record_before_they_are_told() -> None:
+    world = World()
+    desk = PolicyDesk(Engine(), Files(failures=["test_a"]), world.journal)
+    await desk.check(USER)
+    await desk.test(USER)
+    await desk.eval(AUDITOR, question=QUESTION)
+    assert [(one["principal"], one["method"], one["reasons"]) for one in world.written] == [
+        (USER.name, "policy.check", [{"code": "checked", "message": "0 problems, 0 notices"}]),
+        (
+            USER.name,
+            "policy.test",
+            [{"code": "tested", "message": "3 passed, 0 changed, 1 failed"}],
+        ),
+        (
+            AUDITOR.name,
+            "policy.eval",
+            [{"code": "evaluated", "message": "allow by sha256:0123, as decision d_1"}],
+        ),
+    ]
+    world.log.failure = "full"
+    for unrecorded in (desk.check(USER), desk.test(USER), desk.eval(AUDITOR, question=QUESTION)):
+        with pytest.raises(AuditUnavailable):
+            await unrecorded
+
+
 async def test_who_has_no_role_sees_nothing() -> None:
-    policy = PolicyDesk(Engine(), Files())
+    policy = PolicyDesk(Engine(), Files(), World().journal)
     for refused in (
         World().server_desk.list(STRANGER),
         KeyDesk(keys, Rotation(), World().journal).list(STRANGER),

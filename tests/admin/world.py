@@ -648,7 +648,7 @@ async def opened(
                     clock=clock,
                 ),
                 scripts=ScriptDesk(scripts or MemoryScriptStore(), journal, clock=clock),
-                policy=PolicyDesk(Engine(), files or Files()),
+                policy=PolicyDesk(Engine(), files or Files(), journal),
                 stop=stopping,
                 replay=replay_desk_of(
                     around.enter_context(closing(store.log.reader())), journal, audit
