@@ -7,7 +7,8 @@ cannot send JSON without asking first, and is refused for its `Origin` alone.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -25,6 +26,7 @@ from gateway.domain.identity import BearerToken, Credential
 from gateway.domain.nodes import require_small
 from gateway.domain.throttle import Throttle
 from gateway.errors import (
+    AuditUnavailable,
     BadCommand,
     ConfigError,
     Denied,
@@ -128,7 +130,17 @@ class ApiEndpoint:
         except GatewayError as error:
             if isinstance(error, Unauthenticated | InsufficientScope):
                 self._failures.note(source_ip, self._clock())
+                return self._refused(await self._unknown(error, source_ip))
             return self._refused(error)
+
+    async def _unknown(self, error: GatewayError, source_ip: str) -> GatewayError:
+        """Return the refusal of nobody once it is on record, a missing token's too."""
+        if not error.recorded:
+            try:
+                await self._people.unknown(error, source_ip=source_ip)
+            except AuditUnavailable as fault:
+                return fault
+        return error
 
     async def _answer(self, request: Request, source_ip: str) -> Response:
         credential = await self._credential(request, source_ip)
@@ -137,12 +149,16 @@ class ApiEndpoint:
         try:
             return await self._obeyed(request, person, credential, command)
         except GatewayError as error:
-            if self._refusals.wait_s(source_ip, self._clock()):
-                self._refused_unread(error.code, source_ip)
-            else:
-                self._refusals.note(source_ip, self._clock())
-                await self._people.refused(person, command, error)
+            await self._note(person, command, error)
             raise
+
+    async def _note(self, person: Person, command: str, error: GatewayError) -> None:
+        """Put on record what a person was refused; of one address so many a minute, then counted."""
+        if self._refusals.wait_s(person.source_ip, self._clock()):
+            self._refused_unread(error.code, person.source_ip)
+            return
+        self._refusals.note(person.source_ip, self._clock())
+        await self._people.refused(person, command, error)
 
     async def _credential(self, request: Request, source_ip: str) -> Credential:
         """Return the token of the one `Authorization` header (RFC 6750 section 2.1).
@@ -174,7 +190,9 @@ class ApiEndpoint:
         if request.method != allowed:
             raise _OtherMethod(allowed)
         still = self._still(person, credential, command)
-        return await _answered(await self._begun(request, person, command, reads=reads), still)
+        note = partial(self._note, person, command)
+        begun = await self._begun(request, person, command, reads=reads)
+        return await _answered(begun, still, note)
 
     def _still(
         self, person: Person, credential: Credential, command: str
@@ -309,20 +327,30 @@ def _pairs(request: Request) -> list[tuple[str, str]]:
         raise BadCommand("the query cannot be read") from error
 
 
-async def _answered(answer: Answer, still: Callable[[], Awaitable[None]]) -> Response:
+async def _answered(
+    answer: Answer,
+    still: Callable[[], Awaitable[None]],
+    note: Callable[[GatewayError], Awaitable[None]],
+) -> Response:
     if not isinstance(answer, AsyncGenerator):
         return _json(await answer, 200)
     # Begun here, so that a refusal is still a status.
     first = await anext(answer, _END)
     return StreamingResponse(
-        _lines(first, answer, still), media_type="application/x-ndjson", headers=_HEADERS
+        _lines(first, answer, still, note), media_type="application/x-ndjson", headers=_HEADERS
     )
 
 
 async def _lines(
-    first: Any, items: AsyncGenerator[Any, None], still: Callable[[], Awaitable[None]]
+    first: Any,
+    items: AsyncGenerator[Any, None],
+    still: Callable[[], Awaitable[None]],
+    note: Callable[[GatewayError], Awaitable[None]],
 ) -> AsyncIterator[bytes]:
-    """Yield a line for each item, and a last one that says whether that was all."""
+    """Yield a line for each item, and a last one that says whether that was all.
+
+    What breaks a stream off is on record, as what is refused at once is.
+    """
     last: Mapping[str, Any] = {"more": False}
     async with aclosing(items):
         item = first
@@ -333,6 +361,8 @@ async def _lines(
                 item = await anext(items, _END)
         except GatewayError as error:
             last = {"more": False, "code": error.code, "message": error.public}
+            with suppress(AuditUnavailable):
+                await note(error)
     yield orjson.dumps(last) + b"\n"
 
 

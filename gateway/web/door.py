@@ -24,7 +24,7 @@ from gateway.admin.commands import Commands
 from gateway.admin.people import People
 from gateway.admin.person import Person
 from gateway.domain._value import value
-from gateway.errors import BadCommand, ConfigError, GatewayError
+from gateway.errors import AuditUnavailable, BadCommand, ConfigError, GatewayError
 
 SOCKET_NAME = "douane.sock"
 LARGEST_REQUEST_BYTES = 32 << 20
@@ -32,6 +32,8 @@ LARGEST_REQUEST_BYTES = 32 << 20
 _LONGEST_PATH_BYTES = 100
 """A little less than `sun_path` holds on any system (unix(7): 108, or 104 on macOS)."""
 _ROOT = 0
+_NO_REQUEST = "request"
+"""How a record calls what names no command."""
 _TURNS = 5
 """Turns of the event loop in which a connection that was just accepted becomes a visit, or one that
 was just ended is closed."""
@@ -142,7 +144,8 @@ class _Door:
             try:
                 line = await reader.readuntil(b"\n")
             except asyncio.LimitOverrunError:
-                await _send(writer, _refusal(BadCommand("the request is too large")))
+                too_large = await self._unread(uid, BadCommand("the request is too large"))
+                await _send(writer, _refusal(too_large))
                 return
             try:
                 await self._answer(uid, line, reader, writer)
@@ -156,7 +159,10 @@ class _Door:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        request = _request(line)
+        try:
+            request = _request(line)
+        except BadCommand as error:
+            raise await self._unread(uid, error) from error
         # Asked anew for each request: a person's roles may have changed meanwhile.
         if request.token is None:
             person = person_of(uid, self._data_dir, self._people)
@@ -167,6 +173,15 @@ class _Door:
         except GatewayError as error:
             await self._people.refused(person, request.command, error)
             raise
+
+    async def _unread(self, uid: int | None, error: BadCommand) -> GatewayError:
+        """Return the refusal of what is no request, once it is on record who said it."""
+        peer = person_of(uid, self._data_dir, self._people)
+        try:
+            await self._people.refused(peer, _NO_REQUEST, error)
+        except AuditUnavailable as fault:
+            return fault
+        return error
 
     async def _obey(
         self,

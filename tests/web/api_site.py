@@ -8,7 +8,7 @@ from starlette.routing import Router
 
 from gateway.admin.commands import Commands
 from gateway.admin.person import Person
-from gateway.errors import AuditUnavailable, Denied
+from gateway.errors import AuditUnavailable, Denied, NotFound
 from gateway.web.api import ApiEndpoint, Prover
 from tests.admin.world import World, clock, principal, user
 from tests.web.asgi import Exchange
@@ -41,6 +41,10 @@ class Streams:
         yield 1
         raise AuditUnavailable("the log cannot be read")
 
+    async def stop(self, person: Person) -> AsyncGenerator[int, None]:
+        yield 1
+        raise NotFound("the rest is not there")
+
     async def refuse(self, person: Person, *, anyway: bool = False) -> AsyncGenerator[int, None]:
         if not anyway:
             raise Denied("not for you", reasons=[("rule", "nobody may")])
@@ -64,6 +68,7 @@ def api_of(
         "streams.count": streams.count,
         "streams.break": streams.break_off,
         "streams.refuse": streams.refuse,
+        "streams.stop": streams.stop,
         "streams.lose": streams.lose,
     }
     changes: dict[str, Callable[..., Any]] = {

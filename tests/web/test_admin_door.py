@@ -261,20 +261,39 @@ async def test_a_refusal_comes_with_its_code_and_reasons_and_the_door_stays_open
         b'{"command": "count"}',
     ],
 )
-async def test_what_is_no_request_is_a_bad_command(tmp_path: Path, line: bytes) -> None:
-    async with visited(tmp_path) as peer:
+async def test_what_is_no_request_is_a_bad_command_and_on_record(
+    tmp_path: Path, line: bytes
+) -> None:
+    world = World()
+    async with visited(tmp_path, world=world) as peer:
         answer = await peer.ask(line)
         assert (answer["ok"], answer["code"]) == (False, "bad_command")
+    me = person_of(os.getuid(), tmp_path, world.people)
+    (record,) = world.written
+    assert (record["principal"], record["verdict"], record["code"]) == (
+        me.name,
+        "deny",
+        "bad_command",
+    )
+
+
+async def test_what_is_no_request_and_cannot_be_recorded_says_so(tmp_path: Path) -> None:
+    world = World()
+    world.log.failure = "full"
+    async with visited(tmp_path, world=world) as peer:
+        assert (await peer.ask(b"nonsense"))["code"] == "audit_unavailable"
 
 
 async def test_a_request_without_end_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(door, "LARGEST_REQUEST_BYTES", 1024)
-    async with visited(tmp_path) as peer:
+    world = World()
+    async with visited(tmp_path, world=world) as peer:
         answer = await peer.ask(b"x" * 4000)
         assert (answer["ok"], answer["message"]) == (False, "the request is too large")
         assert await peer.answer() is None
+    assert [one["code"] for one in world.written] == ["bad_command"]
 
 
 async def test_a_stream_says_more_until_its_last_line(tmp_path: Path) -> None:

@@ -285,6 +285,17 @@ async def test_a_stream_that_breaks_off_says_so():
     ]
 
 
+async def test_what_breaks_a_stream_off_is_on_record():
+    site = ApiSite()
+    assert lines(await site.get("streams/stop"))[-1]["code"] == "not_found"
+    (record,) = site.world.written
+    assert (record["principal"], record["method"], record["code"]) == (
+        "user:emma",
+        "streams.stop",
+        "not_found",
+    )
+
+
 async def test_a_stream_that_is_refused_is_a_status_with_its_reasons():
     assert told(await ApiSite().get("streams/refuse")) == (
         403,
@@ -309,10 +320,25 @@ async def test_who_guesses_tokens_is_heard_no_more_and_recorded_no_more():
     assert (code, bool(source_ip)) == ("throttled", True)
 
 
-async def test_who_shows_nothing_is_not_recorded():
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [(b"authorization", b"Basic Z29vZDo=")],
+        [(b"authorization", b"Bearer")],
+        [(b"authorization", b"Bearer " + b"x" * 20_000)],
+        [(b"authorization", b"DPoP good")],
+        [TOKEN, TOKEN],
+    ],
+)
+async def test_who_shows_no_token_is_on_record_as_whoever_shows_a_bad_one(headers):
     site = ApiSite()
-    await site.ask("GET", "whoami")
-    assert site.world.written == []
+    await site.ask("GET", "whoami", *headers)
+    (record,) = site.world.written
+    assert (record["kind"], record["code"]) == ("auth", "unauthenticated")
+    assert record["source_ip"]
+    site.world.log.failure = "disk full"
+    assert refused(await site.ask("GET", "whoami", *headers)) == (503, "audit_unavailable")
 
 
 @pytest.mark.parametrize(
