@@ -35,6 +35,27 @@ async def test_nobody_else_learns_that_there_is_a_desk(house, tmp_path):
             assert seen(await browser.get(DESK + path)) == nowhere
 
 
+@pytest.mark.parametrize("path", ["", "/approvals", "/do/policy.stop", "/no/such/page"])
+async def test_whoever_is_turned_away_at_the_desk_is_on_record(house, path):
+    uma, stranger = await house.signed_in("uma"), house.browser()
+    before = len(house.told)
+    await uma.get(DESK + path)
+    assert [told[1:] for told in house.told[before:]] == [("deny", "forbidden", "uma")]
+    await stranger.get(DESK + path)
+    assert len(house.told) == before + 1  # who has claimed nothing was refused nothing
+    form = {"content-type": "application/x-www-form-urlencoded", "host": "127.0.0.1:8080"}
+    sent = Sent(method="POST", url=DESK + path, headers=form, body=b"csrf=x")
+    assert (await to_app(house.app)(sent)).status == 404
+    assert [told[1:3] for told in house.told[before + 1 :]] == [("deny", "not_signed_in")]
+
+
+async def test_a_person_with_a_role_is_refused_nothing_where_there_is_nothing(house):
+    ada = await house.signed_in("ada")
+    before = len(house.told)
+    assert (await ada.get(f"{DESK}/no/such/page")).status == 404
+    assert len(house.told) == before
+
+
 @pytest.mark.parametrize("octets", [1, 20_000, 100_000])
 @pytest.mark.parametrize("method", ["POST", "PUT", "HEAD", "DELETE"])
 async def test_no_method_tells_a_stranger_what_is_there(house, method, octets):

@@ -29,7 +29,7 @@ from gateway.errors import (
     Refusal,
 )
 from gateway.ports import Clock
-from gateway.signin.errors import SignInRefused
+from gateway.signin.errors import NotSignedIn, SignInRefused
 from gateway.signin.links import NOBODY_YET
 from gateway.signin.sign_in import DESK_PATH
 from gateway.web.desk.entrance import Entrance
@@ -228,13 +228,27 @@ class Frame:
     async def _answered(self, handler: GuestHandler, visit: Visit) -> Response:
         guest = await self.guest(visit)
         if guest is None:
-            return self.nowhere()
+            return await self.turned_away(visit)
         try:
             return await handler(guest)
         except (SignInRefused, BadForm):
             raise
         except GatewayError as error:
             return await self._refused(guest, error)
+
+    async def turned_away(self, visit: Visit) -> Response:
+        """Return what everybody gets; that a person without a role tried, or a form came, is on record.
+
+        Raises:
+            AuditUnavailable: It could not be recorded.
+
+        """
+        no: Refusal | None = NotSignedIn() if visit.request.method == "POST" else None
+        if await self._entrance.signed_in(visit.browser) is not None:
+            no = Forbidden("the desk is for people with another role")
+        if no is not None:
+            await self._visits.record(no, visit.request, visit.browser)
+        return self.nowhere()
 
     async def guest(self, visit: Visit) -> Guest | None:
         """Return who asks, if they may come in now."""
@@ -265,8 +279,9 @@ class Frame:
 def elsewhere(visits: Visits, frame: Frame) -> list[Route]:
     """Return the routes of everything else below `/desk`: whoever asks learns nothing."""
 
-    async def nowhere(_: Visit) -> Response:
-        return frame.nowhere()
+    async def nowhere(visit: Visit) -> Response:
+        is_guest = await frame.guest(visit) is not None
+        return frame.nowhere() if is_guest else await frame.turned_away(visit)
 
     handler: Handler = nowhere
     paths = (DESK_PATH, f"{DESK_PATH}/{{rest:path}}")
