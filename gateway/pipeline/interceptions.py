@@ -158,7 +158,9 @@ class Interceptions:
         """
         judged = await self._response(host, asking, seen)
         if judged.why:
-            raise Fault("this result may not be given out", detail="; ".join(judged.why))
+            no = Fault("this result may not be given out", detail="; ".join(judged.why))
+            no.recorded = True  # when it was judged
+            raise no
         return judged.payload, judged.given != await _beside(host, seen.payload, _digest)
 
     async def _response(self, host: InterceptorHost, asking: Asking, seen: Invocation) -> Judged:

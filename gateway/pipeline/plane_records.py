@@ -67,6 +67,7 @@ class PlaneRecords:
         trail.error(error)
         is_auth = isinstance(error, Unauthenticated)
         await self.keep(trail, RecordKind.AUTH if is_auth else RecordKind.OUTCOME)
+        error.recorded = True
 
     async def refuse_unread(
         self, error: GatewayError, *, source_ip: str, request_id: str, plane: Plane | None

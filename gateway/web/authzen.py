@@ -24,7 +24,15 @@ from gateway.web.access_requests import (
     method_of,
     problem,
 )
-from gateway.web.plane_requests import Came, PlaneDoor, Told, is_json, read_body, status_of
+from gateway.web.plane_requests import (
+    Came,
+    PlaneDoor,
+    Told,
+    is_json,
+    on_record,
+    read_body,
+    status_of,
+)
 from gateway.wire.access_requests import Submission, read_submission
 from gateway.wire.authzen import (
     REQUESTS,
@@ -132,17 +140,11 @@ class AuthzenEndpoint:
             return Told(status=200, body=self._metadata)
         plane: Plane | None = came.holder
         try:
-            try:
-                asked = await self._read(plane, path, headers, receive)
-            except GatewayError as error:
-                await self._decisions.refuse(
-                    error, source_ip=came.address, request_id=came.request_id, plane=plane
-                )
-                raise
+            asked = await self._read(plane, path, headers, receive)
             asking = Asking(plane=asked[0], source_ip=came.address, request_id=came.request_id)
             return await self._told(asking, asked[1], path, headers)
         except GatewayError as error:
-            return _refused(error, path)
+            return _refused(await on_record(self._decisions.refuse, error, came, plane), path)
 
     async def _told(
         self, asking: Asking, asked: _Asked, path: str, headers: Mapping[str, str]

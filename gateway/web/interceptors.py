@@ -4,6 +4,7 @@ JSON-RPC by POST, each message with an answer of its own; there is no session an
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
@@ -16,7 +17,15 @@ from gateway.pipeline.decision_point import DecisionPoint
 from gateway.pipeline.interceptions import Interceptions
 from gateway.pipeline.plane_records import Asking, asked_by
 from gateway.turns import QUICK_NODES, finished, in_turn
-from gateway.web.plane_requests import Came, PlaneDoor, Told, is_json, read_body, status_of
+from gateway.web.plane_requests import (
+    Came,
+    PlaneDoor,
+    Told,
+    is_json,
+    on_record,
+    read_body,
+    status_of,
+)
 from gateway.wire import jsontext
 from gateway.wire.eras import SELF
 from gateway.wire.interceptors import (
@@ -81,24 +90,20 @@ class InterceptorEndpoint:
         if scope["method"] != "POST":
             return _told(405, "use POST")
         host: InterceptorHost | None = came.holder
+        plane = None if host is None else host.plane
+        refused = partial(on_record, self._decisions.refuse, came=came, plane=plane)
         try:
-            try:
-                known, message = await self._read(host, headers, receive)
-            except GatewayError as error:
-                plane = None if host is None else host.plane
-                await self._decisions.refuse(
-                    error, source_ip=came.address, request_id=came.request_id, plane=plane
-                )
-                raise
+            known, message = await self._read(host, headers, receive)
         except GatewayError as error:
-            return _told(status_of(error), _failed(None, error))
+            no = await refused(error)
+            return _told(status_of(no), _failed(None, no))
         if message.form is not Form.REQUEST:
             return Told(status=202, body=b"")
         asking = Asking(plane=known.plane, source_ip=came.address, request_id=came.request_id)
         try:
             result = await self._result(known, asking, message)
         except GatewayError as error:
-            return _told(200, _failed(message.id, error))
+            return _told(200, _failed(message.id, await refused(error)))
         content = {"jsonrpc": "2.0", "id": message.id, "result": result}
         nodes = amount(result, QUICK_NODES)
         return await finished(asked_by(known.plane), nodes, _told, 200, content)
@@ -131,16 +136,7 @@ class InterceptorEndpoint:
             GatewayError: Nobody knows, so that whoever asks has to refuse.
 
         """
-        try:
-            seen = _shown(message)
-        except ProtocolError as error:
-            await self._decisions.refuse(
-                error,
-                source_ip=asking.source_ip,
-                request_id=asking.request_id,
-                plane=host.plane,
-            )
-            raise
+        seen = _shown(message)
         if seen is not None:
             return await self._invoked(host, asking, seen)
         match message.method:

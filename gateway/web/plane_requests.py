@@ -3,13 +3,20 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
 from gateway.domain._value import value
+from gateway.domain.planes import Plane
 from gateway.domain.throttle import Throttle
-from gateway.errors import GatewayError, ProtocolError, RateLimited, Unauthenticated
+from gateway.errors import (
+    AuditUnavailable,
+    GatewayError,
+    ProtocolError,
+    RateLimited,
+    Unauthenticated,
+)
 from gateway.web.guard import plain, throttled
 
 Known = TypeVar("Known")
@@ -20,7 +27,8 @@ _LONGEST_REQUEST_ID: Final = 128
 _LONGEST_KEY: Final = 4 * 1024
 _MOST_FAILURES: Final = 300
 _UNAUTHORIZED: Final = 401
-_FOR_ANYBODY: Final = frozenset({200, 405})
+_OTHER_METHOD: Final = 405
+_FOR_ANYBODY: Final = frozenset({200, _OTHER_METHOD})
 """What is answered without a key."""
 
 
@@ -46,6 +54,27 @@ class Came:
 
 Answering: TypeAlias = Callable[[Scope, Mapping[str, str], Receive, Came], Awaitable[Told]]
 """Answers a request with these headers."""
+
+
+class Refuse(Protocol):
+    """Puts on record that a request was refused; raises `AuditUnavailable`."""
+
+    async def __call__(
+        self, error: GatewayError, *, source_ip: str, request_id: str, plane: Plane | None
+    ) -> None: ...
+
+
+async def on_record(
+    refuse: Refuse, error: GatewayError, came: Came, plane: Plane | None
+) -> GatewayError:
+    """Return the refusal once it is on record, wherever it was said; else that it cannot be."""
+    if error.recorded or isinstance(error, AuditUnavailable):
+        return error
+    try:
+        await refuse(error, source_ip=came.address, request_id=came.request_id, plane=plane)
+    except GatewayError as unrecorded:
+        return unrecorded
+    return error
 
 
 class PlaneDoor:
@@ -91,6 +120,8 @@ class PlaneDoor:
             (REQUEST_ID.encode(), request_id.encode()),
             *told.more,
         ]
+        if told.status == _OTHER_METHOD:
+            self._refused_unread("method", address)
         if told.status == _UNAUTHORIZED:
             fields.append((b"www-authenticate", b"Bearer"))
         if told.status in _FOR_ANYBODY and not is_known:

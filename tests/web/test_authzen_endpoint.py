@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
@@ -88,7 +89,12 @@ class Asks:
         return Task(id=handle, status=Status.CANCELLED, expires_at=NOW)
 
 
-def endpoint(decisions: Yes, most_bytes: int = 1024, plane: Plane = EDGE) -> AuthzenEndpoint:
+def endpoint(
+    decisions: Yes,
+    most_bytes: int = 1024,
+    plane: Plane = EDGE,
+    refused_unread: Callable[[str, str], None] = lambda *_: None,
+) -> AuthzenEndpoint:
     return AuthzenEndpoint(
         {"edge": plane},
         decisions,
@@ -98,7 +104,7 @@ def endpoint(decisions: Yes, most_bytes: int = 1024, plane: Plane = EDGE) -> Aut
         requests=Asks(),
         jwks_uri="http://127.0.0.1:8080/oauth/jwks.json",
         client_address=lambda _: "192.0.2.7",
-        refused_unread=lambda *_: None,
+        refused_unread=refused_unread,
         new_id=lambda: "made-here",
     )
 
@@ -374,6 +380,29 @@ async def test_a_stranger_submits_and_looks_at_nothing() -> None:
     assert (await submit(SUBMISSION, key=(b"authorization", b"Bearer x"))).status == 401
     for method, path in (("GET", f"{REQUESTS}/t.1"), ("POST", f"{REQUESTS}/t.1/cancel")):
         assert (await Exchange().ask(endpoint(Yes()), method, path, (HOST,))).status == 401
+
+
+async def test_a_submission_that_is_called_at_too_great_length_is_on_record() -> None:
+    decisions = Yes()
+    named = (b"idempotency-key", b"k" * 300)
+    body = json.dumps(SUBMISSION).encode()
+    app = endpoint(decisions)
+    seen = await Exchange([body]).ask(app, "POST", REQUESTS, (HOST, JSON, BEARER, named))
+    assert seen.status == 400
+    assert decisions.refused == [("protocol_error", "edge")]
+
+
+async def test_what_is_refused_at_a_task_is_on_record_once() -> None:
+    decisions = Yes()
+    await Exchange([]).ask(endpoint(decisions), "GET", f"{REQUESTS}/t.1", (HOST, BEARER))
+    assert decisions.refused == [("access_request_refused", "edge")]
+
+
+async def test_another_method_is_counted() -> None:
+    counted: list[tuple[str, str]] = []
+    app = endpoint(Yes(), refused_unread=lambda *told: counted.append(told))
+    assert (await Exchange([]).ask(app, "PUT", EVALUATION, (HOST, BEARER))).status == 405
+    assert counted == [("method", "192.0.2.7")]
 
 
 async def test_a_task_is_looked_at_and_cancelled_where_it_says() -> None:

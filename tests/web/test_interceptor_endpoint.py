@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import AuditUnavailable, GatewayError
+from gateway.errors import AuditUnavailable, Fault, GatewayError
 from gateway.pipeline.interceptions import Interceptions
 from gateway.web.interceptors import InterceptorEndpoint
 from gateway.wire.jsontext import WireLimits
@@ -51,6 +51,7 @@ class Recording(Decisions):
             raise AuditUnavailable("the record cannot be written")
         assert asking == {"source_ip": "192.0.2.1", "request_id": "r", "plane": KNOWN.plane}
         self.refused.append(error.code)
+        error.recorded = True
 
 
 @pytest.fixture
@@ -121,6 +122,18 @@ async def test_what_the_protocol_knows_about_a_request_may_be_said(decisions: Re
         looked_at = {**LOOKED_AT, "payload": {**CALLED, "_meta": said}}
         assert (await asked(decisions, "interceptor/invoke", looked_at))["result"]["valid"] is True
     assert (decisions.asked, decisions.refused) == (3, [])
+
+
+async def test_whoever_cannot_be_told_is_on_record_wherever_that_came_up(
+    decisions: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: Any) -> None:
+        raise Fault("runs cannot be read now")
+
+    monkeypatch.setattr(Interceptions, "_placed", fails)
+    params = {**LOOKED_AT, "payload": {"name": "read", "arguments": {}}}
+    assert (await asked(decisions, "interceptor/invoke", params))["error"]["code"] == -32603
+    assert decisions.refused == ["fault"]
 
 
 @pytest.mark.parametrize("method", ["initialize", "ping", "interceptors/list"])
