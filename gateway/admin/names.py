@@ -20,18 +20,23 @@ class Names:
         self._acting = {str(one["client_id"]): str(one["name"]) for one in own}
 
     def principal(self, text: Any) -> Any:
-        """Return who a principal is: `agent`, or `emma via Claude` of `ISSUER|emma|ID`."""
+        """Return who a principal is: `agent`, or `emma via Claude` of `ISSUER|emma|ID`.
+
+        Only an issuer, which is a URL, is left out: a provider's `sub` may have bars of its own.
+        """
         if not isinstance(text, str):
             return text
-        if text in self._acting:
-            return self._acting[text]
-        match text.split("|"):
-            case [_, subject, client]:
-                return f"{self._acting.get(subject, subject)} via {self.client(client)}"
-            case [_, subject]:
-                return self._acting.get(subject, subject)
-            case _:
-                return text
+        issuer, bar, rest = text.partition("|")
+        if not bar or "://" not in issuer:
+            return self.subject(text)
+        subject, bar, client = rest.rpartition("|")
+        if bar and client in self._by_id:
+            return f"{self.subject(subject)} via {self.client(client)}"
+        return self.subject(rest)
+
+    def subject(self, text: Any) -> Any:
+        """Return who a `sub` is: a client that acts for itself by its name, a person as it stands."""
+        return self._acting.get(text, text)
 
     def client(self, text: Any) -> Any:
         return self._by_id.get(text, text)

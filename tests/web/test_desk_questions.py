@@ -153,3 +153,10 @@ async def test_what_others_wrote_is_text_and_all_of_it_is_to_be_seen(house):
         assert mark in page.text
     for hidden in ("\u202e", "\u200b", "\U000e0068"):
         assert hidden not in page.body
+
+
+async def test_a_sub_with_bars_is_shown_whole(house):
+    await house.ask(subject="auth0|emma", principal="https://idp.example|auth0|emma|c_1")
+    for path in (QUESTION, "/desk/approvals"):
+        _, page = await house.sits_down("ada", path)
+        assert "auth0|emma" in page.body

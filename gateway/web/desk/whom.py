@@ -40,7 +40,7 @@ async def _standing(frame: Frame, guest: Guest, id_: str) -> str:
     row = next((row for row in rows if row["id"] == id_), None)
     if row is None:
         return ""
-    who = (await frame.names(guest, [row])).principal(row["subject"])
+    who = (await frame.names(guest, [row])).subject(row["subject"])
     return f"{row['server']}/{row['name']}, for {who}"
 
 
