@@ -126,6 +126,8 @@ class SetupLinks:
             Throttled: There were too many looks from this address.
 
         """
+        if not link:
+            raise self._spent()  # nothing is guessed at, and all who come without one are not one target
         link_hash = digest(link)
         await self._attempts.begin(browser.source_ip, link_hash)
         user = await asyncio.to_thread(self._users.link, link_hash, now=self._clock())

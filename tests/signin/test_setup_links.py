@@ -289,3 +289,10 @@ async def test_before_anybody_the_sign_in_page_says_who_comes_first_and_how(hous
 async def test_where_no_first_link_was_made_none_is_spoken_of(house: House) -> None:
     page = await house.browser().get(f"{HTTP}/setup")
     assert NOBODY_YET not in page.ids["message"]
+
+
+async def test_those_who_come_without_a_link_keep_nobody_else_waiting(house: House) -> None:
+    for number in range(25):
+        browser = replace(MINE, source_ip=f"192.0.2.{number}")
+        with pytest.raises(Ended):
+            await house.links.invitation("", browser)
