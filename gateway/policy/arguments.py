@@ -29,6 +29,8 @@ class Takes:
     name: str
     arguments: frozenset[str]
     """Empty where it says nothing: then there may be any."""
+    required: frozenset[str] = frozenset()
+    """Without which no call of it is sent."""
 
     @classmethod
     def of(cls, server: str, name: str, definition: Mapping[str, Any]) -> "Takes":
@@ -39,7 +41,18 @@ class Takes:
             server=server,
             name=name,
             arguments=frozenset(map(str, named)) | _named(definition.get("inputSchema")),
+            required=_required(definition),
         )
+
+
+def _required(definition: Mapping[str, Any]) -> frozenset[str]:
+    prompt, schema = definition.get("arguments"), definition.get("inputSchema")
+    told = schema.get("required") if isinstance(schema, dict) else None
+    always = [one for one in told if isinstance(one, str)] if isinstance(told, list) else []
+    of_prompt = [
+        one for one in prompt or () if isinstance(one, dict) and one.get("required") is True
+    ]
+    return frozenset((*always, *(str(one.get("name")) for one in of_prompt)))
 
 
 def _named(schema: Any) -> frozenset[str]:
@@ -69,6 +82,54 @@ def misnamed(modules: Sequence[Module], approved: Sequence[Takes]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def maybe_missing(modules: Sequence[Module], approved: Sequence[Takes]) -> list[str]:
+    """Return where `not` is said of something made of an argument that a call may do without.
+
+    OPA looks the argument up before it says `not` (all but `==` of the argument itself): where there is none,
+    the line is undefined and its rule says nothing. A line beside it that names the argument asks whether it
+    is there.
+    """
+    found = []
+    for module in modules:
+        aliases = {head for head, of in _assigned_heads(module) if of == _ARGUMENTS}
+        for rule in module.tree.get("rules", []):
+            own, always = _called_arguments(rule, aliases), _always(rule, approved)
+            body = rule.get("body", [])
+            asked = {
+                name
+                for one in body
+                if not one.get("negated")
+                for name, _ in _members(one.get("terms"), own)
+            }
+            for one in (node for node in walk(body) if node.get("negated")):
+                for name, line in _members(_looked_up(one["terms"]), own):
+                    if name not in asked | always:
+                        found.append(f"{module.path}:{line or line_of(one)}: {_missing(name)}")
+    return list(dict.fromkeys(found))
+
+
+def _missing(name: str) -> str:
+    return (
+        f"a call may have no argument {name}, and then `not` of what is made of it is never true: ask "
+        f'object.get(input.arguments, "{name}", ""), or have a rule for `not input.arguments.{name}` as well'
+    )
+
+
+def _always(rule: Mapping[str, Any], approved: Sequence[Takes]) -> frozenset[str]:
+    """Return the arguments without which nothing is called that `rule` can be about."""
+    meant = [one.required for one in _meant(rule, approved)]
+    return frozenset.intersection(*meant) if meant else frozenset()
+
+
+def _looked_up(terms: Any) -> Any:
+    """Return what of a negated line is looked up before it: all but what is compared as it stands."""
+    if isinstance(terms, dict):
+        return terms["value"][1:] if terms.get("type") == "ref" else terms
+    operator, *sides = terms
+    called = {part.get("value") for part in operator.get("value", ()) if part}
+    return [one for one in sides if one.get("type") != "ref"] if called & EQUALS else sides
+
+
 def like(name: str, known: Collection[str]) -> str:
     close = get_close_matches(name, sorted(known), n=1)
     return f"; is {close[0]} meant?" if close else ""
@@ -78,15 +139,20 @@ def _known(rule: Mapping[str, Any], approved: Sequence[Takes]) -> frozenset[str]
     """Return the arguments that there are where `rule` holds; `None` where nobody can say."""
     if (kinds := limited(rule, "kind")) is not None and "tool" not in kinds:
         return None
+    names, meant = limited(rule, "name"), _meant(rule, approved)
+    if not meant or (names is not None and not all(one.arguments for one in meant)):
+        return None
+    return frozenset().union(_OF_OTHERS, *(one.arguments for one in meant))
+
+
+def _meant(rule: Mapping[str, Any], approved: Sequence[Takes]) -> Sequence[Takes]:
+    """Return the definitions that `rule` can be about."""
     servers, names = limited(rule, "server"), limited(rule, "name")
-    meant = [
+    return [
         one
         for one in approved
         if (servers is None or one.server in servers) and (names is None or one.name in names)
     ]
-    if not meant or (names is not None and not all(one.arguments for one in meant)):
-        return None
-    return frozenset().union(_OF_OTHERS, *(one.arguments for one in meant))
 
 
 def limited(rule: Mapping[str, Any], member: str) -> frozenset[str] | None:
@@ -126,17 +192,27 @@ def _words(term: Mapping[str, Any]) -> frozenset[str] | None:
 
 def _arguments(rule: Mapping[str, Any], aliases: Collection[str]) -> Iterator[tuple[str, int]]:
     """Yield each argument that `rule` names, with its line: as a member, and by `object.get`."""
-    own = {*aliases, *(head for head, of in _assigned(rule) if of == _ARGUMENTS)}
+    own = _called_arguments(rule, aliases)
+    yield from _members(rule, own)
     for node in walk(rule):
-        name, line = name_of(node), line_of(node)
+        if node.get("type") == "call":
+            yield from _got(node["value"], own, line_of(node))
+
+
+def _called_arguments(rule: Mapping[str, Any], aliases: Collection[str]) -> Collection[str]:
+    return {*aliases, *(head for head, of in _assigned(rule) if of == _ARGUMENTS)}
+
+
+def _members(tree: Any, own: Collection[str]) -> Iterator[tuple[str, int]]:
+    """Yield each member of the arguments that stands in `tree`, with its line."""
+    for node in walk(tree):
+        name = name_of(node)
         if name[:2] == _ARGUMENTS:
             name = ("arguments", *name[2:])
         elif not name or name[0] not in own:
             name = ()
         if len(name) > 1:
-            yield name[1], line
-        if node.get("type") == "call":
-            yield from _got(node["value"], own, line_of(node))
+            yield name[1], line_of(node)
 
 
 def _got(

@@ -8,7 +8,7 @@ from typing import Any
 from gateway.domain._value import value
 from gateway.domain.decisions import Decision
 from gateway.errors import ConfigError
-from gateway.policy.arguments import misnamed
+from gateway.policy.arguments import maybe_missing, misnamed
 from gateway.policy.building import EMPTY, build
 from gateway.policy.bundle import prepare
 from gateway.policy.settings import PolicySettings
@@ -46,27 +46,27 @@ async def check(
     await built.engine.close()
     if built.is_empty:
         return Checked(problems=(f"{settings.path}: {EMPTY}{_INIT}",))
-    return Checked(
-        problems=()
-        if settings.is_central or known is None
-        else await asyncio.to_thread(_wrong, settings, config, known),
-        notices=built.notices,
-    )
+    if settings.is_central or known is None:
+        return Checked(notices=built.notices)
+    found = await asyncio.to_thread(_looked_at, settings, config, known)
+    return Checked(problems=found.problems, notices=(*built.notices, *found.notices))
 
 
-def _wrong(settings: PolicySettings, config: Mapping[str, Any], known: Known) -> tuple[str, ...]:
+def _looked_at(settings: PolicySettings, config: Mapping[str, Any], known: Known) -> Checked:
+    """Return what the rules say of names that are not there, and of what may not be."""
     opa = find_opa()
     policy = prepare(opa, read_sources(settings, opa), config, tested=False)
     files = policy.sources.files
     own = [module for module in policy.modules if not is_shipped(files[module.path])]
     data = policy.data.get("douane", {})
-    return (
+    problems = (
         *misnamed(own, known.approved),
         *absent(own, known),
         *absent_in_access(data.get("access"), known),
         *absent_in_quotas(data.get("quotas"), known),
         *absent_in_dlp(data.get("dlp"), known),
     )
+    return Checked(problems=problems, notices=tuple(maybe_missing(own, known.approved)))
 
 
 def run_own_tests(settings: PolicySettings) -> tuple[tuple[RuleTest, ...], tuple[str, ...]]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.policy.arguments import Takes, misnamed
+from gateway.policy.arguments import Takes, maybe_missing, misnamed
 from gateway.policy.bundle import laid_out, parsed
 from gateway.policy.commands import check
 from gateway.policy.opa import Opa
@@ -85,6 +85,63 @@ def test_an_argument_of_another_tool_than_the_rule_is_for_is_a_mistake(opa: Opa)
 
 def test_before_anything_is_approved_nothing_is_said(opa: Opa) -> None:
     assert wrong(opa, "input.arguments.amonut", approved=()) == []
+
+
+COPY = Takes.of(
+    "files", "copy", {"inputSchema": {"properties": {"path": {}, "to": {}}, "required": ["path"]}}
+)
+
+
+def unheard(opa: Opa, body: str, *, approved: tuple[Takes, ...] = (COPY,)) -> list[str]:
+    text = f'package douane\n\ndeny contains {{"code": "x", "message": "x"}} if {{\n{body}\n}}\n'
+    with laid_out(Sources(files={"own.rego": text.encode()}), tests=False) as folder:
+        return maybe_missing([parsed(opa, folder, "own.rego")], approved)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'not startswith(input.arguments.to, "/srv/")',
+        'not input.arguments.to in {"/srv/a"}',
+        'not lower(input.arguments.to) == "/srv"',
+        "not input.arguments.to > 3",
+        "not {1: true}[input.arguments.to]",
+        'args := input.arguments\nnot startswith(args.to, "/srv/")',
+        'input.target.name == "copy"\nnot startswith(input.arguments.to, "/srv/")',
+    ],
+)
+def test_a_not_that_is_never_true_of_a_missing_argument_is_told(opa: Opa, body: str) -> None:
+    (notice,) = unheard(opa, body)
+    assert notice.startswith("own.rego:")
+    assert "may have no argument to" in notice
+    assert 'object.get(input.arguments, "to", "")' in notice
+    # Where nothing is approved nobody can say that it is always there.
+    assert unheard(opa, body, approved=()) == [notice]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'not startswith(input.arguments.path, "/srv/")',
+        'not input.arguments.to == "/srv"',
+        "not input.arguments.to",
+        'not startswith(object.get(input.arguments, "to", ""), "/srv/")',
+        'input.arguments.to\nnot startswith(input.arguments.to, "/srv/")',
+        'is_string(input.arguments.to)\nnot startswith(input.arguments.to, "/srv/")',
+        'startswith(input.arguments.to, "/srv/")',
+    ],
+)
+def test_a_not_that_means_what_it_says_is_no_matter(opa: Opa, body: str) -> None:
+    assert unheard(opa, body) == []
+
+
+async def test_a_check_says_what_may_be_missing(folder: Path) -> None:
+    (folder / "own.rego").write_text(
+        'package own\n\nx if not startswith(input.arguments.to, "/srv/")\n'
+    )
+    found = await check(PolicySettings(path=str(folder)), {}, Known(approved=(COPY,)))
+    assert found.problems == ()
+    assert [one for one in found.notices if one.startswith("own.rego:3: a call may have no")]
 
 
 async def test_a_check_says_so(folder: Path) -> None:
