@@ -4,6 +4,7 @@ import base64
 import hashlib
 import itertools
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Self
@@ -89,6 +90,7 @@ class Vault:
         self._clock = clock
         self.kek = kek
         """The key-encryption key in use."""
+        self._swap = threading.Lock()
         self._newest = keys[0]
         self._ciphers: Mapping[str, AESGCM] = {key.id: AESGCM(_unwrapped(key, kek)) for key in keys}
 
@@ -183,18 +185,15 @@ class Vault:
 
     def _reload(self) -> None:
         # What is wrapped by a key-encryption key of which this process has not heard, it passes over.
-        found = [
-            key
-            for key in self._store.data_keys()
-            if key.id in self._ciphers or key.kek_id == self.kek.id
-        ]
-        added = {
-            key.id: AESGCM(_unwrapped(key, self.kek))
-            for key in found
-            if key.id not in self._ciphers
-        }
-        self._ciphers = {**self._ciphers, **added}
-        self._newest = found[0]
+        keys, kek, known = self._store.data_keys(), self.kek, self._ciphers
+        found = [key for key in keys if key.id in known or key.kek_id == kek.id]
+        added = {key.id: AESGCM(_unwrapped(key, kek)) for key in found if key.id not in known}
+        # Not around the store, which may be what asks for a key.
+        with self._swap:
+            self._ciphers = {**self._ciphers, **added}
+            # What another thread read before the newest was there does not bring an older one back.
+            if self._newest.id in {key.id for key in keys}:
+                self._newest = found[0]
 
 
 def _that_wraps(keys: Sequence[DataKey], keks: Sequence[KeyEncryptionKey]) -> KeyEncryptionKey:

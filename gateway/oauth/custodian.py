@@ -1,5 +1,6 @@
 """A signing key's life: next, active, retired, forgotten; in step with other processes."""
 
+import threading
 from collections.abc import Callable, Sequence
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -47,6 +48,13 @@ class KeyCustodian:
         self._opened: dict[str, SigningKey] = {}
         self._shown: Sequence[SealedKey] = ()
         self._ring: KeyRing | None = None
+        # Of two steps at once the one that read the keys earlier must not have the last word.
+        self._one_by_one = threading.RLock()
+
+    @property
+    def ring(self) -> KeyRing | None:
+        """The keys in use as the latest step has left them, whichever thread took it."""
+        return self._ring
 
     def start(self, *, now: float, earlier: ec.EllipticCurvePrivateKey | None = None) -> KeyRing:
         """Return the keys in use. Where there are none, `earlier` or a new one becomes active.
@@ -69,6 +77,10 @@ class KeyCustodian:
             IdentityUnavailable: The keys cannot be read or written now.
 
         """
+        with self._one_by_one:
+            return self._ticked(now)
+
+    def _ticked(self, now: float) -> KeyRing:
         keys = self._store.keys()
         if in_state(keys, KeyState.ACTIVE) is None:
             self._add(self._generate(), KeyState.ACTIVE, now=now)
@@ -88,11 +100,12 @@ class KeyCustodian:
             ValueError: The next key has not been published for long enough.
 
         """
-        following = in_state(self._store.keys(), KeyState.NEXT)
-        if following is None or not is_known(following, now=now):
-            raise ValueError("the next key has not been published for an hour; try again later")
-        self._store.activate_key(following.kid, at=now)
-        return self.tick(now=now)
+        with self._one_by_one:
+            following = in_state(self._store.keys(), KeyState.NEXT)
+            if following is None or not is_known(following, now=now):
+                raise ValueError("the next key has not been published for an hour; try again later")
+            self._store.activate_key(following.kid, at=now)
+            return self._ticked(now)
 
     def _add(self, private: ec.EllipticCurvePrivateKey, state: KeyState, *, now: float) -> None:
         key = SigningKey.of(private)

@@ -57,11 +57,13 @@ class KekFile:
         write_atomically(self._successor, f"{key}\n".encode())
 
     def settle(self, key: str) -> None:
-        """Make the one that is in use, `key`, the only one."""
+        """Make the one that is in use, `key`, the only one, whatever else lies there."""
         if _text(self._successor) == key:
             rename(self._successor, self._path)
-        else:
-            self._successor.unlink(missing_ok=True)
+            return
+        if _text(self._path) != key:
+            write_atomically(self._path, f"{key}\n".encode())
+        self._successor.unlink(missing_ok=True)
 
 
 def new_key() -> str:

@@ -25,6 +25,7 @@ from gateway.storage.identity.store import IdentityStores
 from gateway.storage.identity.vouched import VouchedUsers
 from gateway.storage.kek import KekFile, new_key
 from gateway.storage.keys import earlier_signing_key, forget_earlier_signing_key
+from gateway.turns import Line
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.vault import KeyEncryptionKey, Vault
 from gateway.wiring.foundation import now, open_store
@@ -88,6 +89,8 @@ class Identity:
         self._custodian = custodian
         self._ring = ring
         self._listeners: list[Callable[[KeyRing], None]] = []
+        # Of two that replace the key-encryption key at once, each would take the other's key off the disk.
+        self._rotating = Line()
         egress = EgressPolicy.of(config.egress.allow)
         self.fetcher = GuardedFetcher(egress, ca=config.egress.ca)
         self.documents = GuardedFetcher(
@@ -149,7 +152,8 @@ class Identity:
                     await asyncio.to_thread(self.vault.follow)
                 if changed or now() - ticked >= _TICK_S:
                     ticked = now()
-                    self._use(await asyncio.to_thread(self._custodian.tick, now=ticked))
+                    await asyncio.to_thread(self._custodian.tick, now=ticked)
+                    self._use_latest()
                 seen = epoch  # what could not be followed is tried again
                 trouble.is_new("")
             except GatewayError as error:
@@ -170,12 +174,13 @@ class Identity:
             ValueError: The next key has not been published for long enough.
 
         """
-        self._use(await asyncio.to_thread(self._custodian.rotate, now=now()))
+        await self._rotating.take(lambda: asyncio.to_thread(self._custodian.rotate, now=now()))
+        self._use_latest()
         return {"use": "signing", "id": self._ring.signing.kid}
 
     async def data(self) -> Mapping[str, Any]:
         """Seal with a new data key from now on; what was sealed before stays readable."""
-        await asyncio.to_thread(self.vault.add_data_key)
+        await self._rotating.take(lambda: asyncio.to_thread(self.vault.add_data_key))
         return {"use": "data", "id": self.store.identity.data_keys.data_keys()[0].id}
 
     async def kek(self) -> Mapping[str, Any]:
@@ -190,7 +195,7 @@ class Identity:
                 "auth.key_encryption_key is yours: write the new one there, the one in use now as "
                 "auth.former_key_encryption_key, and restart the gateway"
             )
-        await asyncio.to_thread(self._rewrap)
+        await self._rotating.take(lambda: asyncio.to_thread(self._rewrap))
         return {"use": "kek", "id": self.vault.kek.id}
 
     async def record_hash(self) -> Mapping[str, Any]:
@@ -205,8 +210,10 @@ class Identity:
         self.vault.rewrap(KeyEncryptionKey.parse(text, named="kek.key"))
         file.settle(text)
 
-    def _use(self, ring: KeyRing) -> None:
-        if ring is not self._ring:
+    def _use_latest(self) -> None:
+        """Take what the custodian has now: of two steps the earlier may be heard of later."""
+        ring = self._custodian.ring
+        if ring is not None and ring is not self._ring:
             self._ring = ring
             for use in self._listeners:
                 use(ring)

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import threading
 from contextlib import closing
 
 import pytest
@@ -303,3 +304,28 @@ def test_what_is_known_and_what_is_forgotten():
     assert forgettable([ACTIVE, retired], now=NOW + 11, kept_s=10)
     assert not forgettable([ACTIVE, retired], now=NOW + 10, kept_s=10)
     assert not forgettable([ACTIVE, NEXT], now=NOW + 10**9, kept_s=10)
+
+
+def test_of_two_steps_at_once_none_brings_back_what_the_other_has_replaced(
+    stores, custodian, monkeypatch
+):
+    before = custodian.start(now=NOW).signing.kid
+    read, go_on = threading.Event(), threading.Event()
+    keys_of = type(stores.signing_keys).keys
+
+    def slowly(signing_keys):
+        found = keys_of(signing_keys)
+        if threading.current_thread() is slow:
+            read.set()
+            go_on.wait(0.3)
+        return found
+
+    monkeypatch.setattr(type(stores.signing_keys), "keys", slowly)
+    slow = threading.Thread(target=custodian.tick, kwargs={"now": NOW + HOUR_S})
+    slow.start()
+    read.wait()
+    after = custodian.rotate(now=NOW + HOUR_S)
+    go_on.set()
+    slow.join()
+    assert after.signing.kid != before
+    assert custodian.ring.signing.kid == after.signing.kid

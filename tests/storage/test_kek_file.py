@@ -72,3 +72,13 @@ def test_a_change_that_was_cut_short_before_anything_was_wrapped_is_undone(tmp_p
     assert file.read(make=False) == [old]
     file.settle(old)
     assert [path.name for path in tmp_path.iterdir()] == ["kek.key"]
+
+
+def test_the_one_in_use_is_kept_whatever_else_was_proposed_meanwhile(tmp_path):
+    file = KekFile(tmp_path)
+    file.read(make=True)
+    used, other = new_key(), new_key()
+    file.propose(used)
+    file.propose(other)
+    file.settle(used)
+    assert file.found() == [used]

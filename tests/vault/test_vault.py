@@ -337,3 +337,13 @@ def test_nothing_that_is_sealed_is_in_the_files_in_the_clear(stores, unlock, tmp
     assert SECRET not in written
     assert KEK.octets not in written
     assert KEK.text.encode() not in written
+
+
+def test_keys_that_were_read_before_another_was_added_bring_no_older_one_back(stores, unlock):
+    vault = unlock()
+    before = stores.data_keys.data_keys()
+    vault.add_data_key()
+    newest = stores.data_keys.data_keys()[0].id
+    stores.data_keys.data_keys = lambda: before  # what a slower thread has read
+    vault.follow()
+    assert vault.seal(SECRET, ROW).split(".")[1] == newest

@@ -117,6 +117,35 @@ async def test_the_files_key_is_replaced_and_a_cut_in_the_middle_loses_nothing(
     assert not (tmp_path / "data" / "kek.key.next").exists()
 
 
+async def test_of_two_who_replace_the_files_key_at_once_neither_loses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealed = await sealed_in(config(tmp_path))
+    propose = KekFile.propose
+    under_way: list[str] = []
+    at_once = []
+
+    def counted(file: KekFile, key: str) -> None:
+        under_way.append(key)
+        at_once.append(len(under_way))
+        propose(file, key)
+
+    settle = KekFile.settle
+
+    def settled(file: KekFile, key: str) -> None:
+        settle(file, key)
+        under_way.remove(key)
+
+    async with opened(config(tmp_path)) as identity:
+        monkeypatch.setattr(KekFile, "propose", counted)
+        monkeypatch.setattr(KekFile, "settle", settled)
+        await asyncio.gather(*(identity.kek() for _ in range(4)))
+    monkeypatch.undo()
+    assert at_once == [1, 1, 1, 1]
+    async with opened(config(tmp_path)) as identity:
+        assert identity.vault.open(sealed, ROW) == b"a token"
+
+
 async def test_a_data_key_is_replaced_and_what_it_sealed_still_opens(tmp_path: Path) -> None:
     async with opened(config(tmp_path)) as identity:
         sealed = identity.vault.seal(b"a token", ROW)
