@@ -177,7 +177,7 @@ class ClientDirectory:
             if not recorded:
                 return None
         try:
-            return await asyncio.to_thread(self._stored, client)
+            return await asyncio.to_thread(self._stored, client, is_known=known is not None)
         except IdentityUnavailable:
             return None
 
@@ -185,8 +185,10 @@ class ClientDirectory:
         if known is None and self_made(self._clients) >= self._rules.most_clients:
             raise OAuthError(ErrorCode.TEMPORARILY_UNAVAILABLE, "no further client can register")
 
-    def _stored(self, client: Client) -> Client:
+    def _stored(self, client: Client, *, is_known: bool) -> Client | None:
         if self._clients.find(client.id) is None:
+            if is_known:
+                return None  # removed meanwhile: whoever names it next begins anew, on record
             try:
                 self._clients.add(client)
             except ValueError:

@@ -257,6 +257,21 @@ async def test_a_stale_document_that_cannot_be_read_anew_is_not_believed(house):
     assert await resolve(house) is not None
 
 
+async def test_a_client_that_is_removed_while_its_document_is_read_anew_is_not_back(house):
+    house.web.pages[URL] = page()
+    await resolve(house)
+    house.clock.now += 3600
+    house.web.gate.clear()
+    reading = asyncio.create_task(resolve(house))
+    await asyncio.sleep(0)
+    house.stores.clients.remove(URL)
+    house.web.gate.set()
+    assert await reading is None
+    assert house.stores.clients.find(URL) is None
+    assert await resolve(house) is not None
+    assert [told[1] for told in house.told] == ["allow", "allow"]
+
+
 async def test_whoever_wants_the_same_document_waits_for_one_fetch(house):
     house.web.pages[URL] = page()
     house.web.gate.clear()
