@@ -358,6 +358,15 @@ async def test_nothing_that_an_agent_wrote_hides_or_becomes_markup(house):
     assert "y" * 5000 in page.ids["arguments"]
 
 
+async def test_no_place_that_an_answer_would_stand_for_is_cut_short(house):
+    place = f"https://good.example:{'1' * 300}@evil.example/\u202e"
+    await asked(house, may_stand=True, places=((f"$.{'p' * 300}.to", place),))
+    _, page = await signed_in(house)
+    assert f"{'p' * 300}.to: " in page.text
+    assert "@evil.example/" in page.text
+    assert "\u202e" not in page.body
+
+
 async def test_a_client_that_acts_for_itself_is_called_by_its_name(house):
     await asked(house, subject="257dcc", client_id="257dcc", user_id="")
     browser, inbox = await signed_in(house, "ada", url=f"{HTTPS}/approvals")

@@ -1,11 +1,13 @@
 """Pages: every one, errors included, escapes everything and has no power."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gateway.errors import IdentityUnavailable
+from gateway.web import pages
 from gateway.web.pages import ICON_PATH, STYLE_PATH, Pages, visible, when
 from tests.oauth.world import NOW
 from tests.signin.browser import Browser, Page
@@ -162,3 +164,16 @@ async def test_a_browser_keeps_its_secret_from_page_to_page(house: House) -> Non
     await browser.get(house.url + "/account")
     assert browser.cookies["127.0.0.1"] == kept
     assert len(browser.set_cookies) == 1
+
+
+def test_no_address_and_no_name_that_is_decided_on_is_cut_short() -> None:
+    """What a person says yes to ends where it ends: an address may say at its end where it leads."""
+    shown = [
+        (path.name, line)
+        for path in (Path(pages.__file__).parent / "templates").rglob("*.html")
+        for line in path.read_text().splitlines()
+        if 'class="address"' in line
+    ]
+    assert len(shown) > 8
+    cut = re.compile(r'class="address"[^>]*>[^<]*\| visible')
+    assert [one for one in shown if cut.search(one[1])] == []
