@@ -83,6 +83,7 @@ class Doorman:
         if plane is None or plane.kind is not kind:
             await self._refuse(context, force, plane)
         if not self._places.take(plane.name, 1):
+            force.refused_unread("busy", address_of(context))
             await abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls at once")
         place = Place(plane, self._of_each)
         try:
@@ -109,12 +110,16 @@ class Doorman:
         await abort(context, grpc.StatusCode.UNAUTHENTICATED, stranger.public)
 
 
-async def only(requests: AsyncIterator[Asked], context: Context) -> Asked:
-    """Return the one message of a call, which is read only now: whose it is is known."""
+async def only(requests: AsyncIterator[Asked], context: Context, force: InForce) -> Asked:
+    """Return the one message of a call, which is read only now: whose it is is known.
+
+    What does not come is counted, as what does not come by HTTP.
+    """
     try:
         async with asyncio.timeout(_MESSAGE_S):
             request = await anext(aiter(requests), None)
     except TimeoutError:
+        force.refused_unread("slow_body", address_of(context))
         await abort(context, grpc.StatusCode.DEADLINE_EXCEEDED, "the message took too long")
     if request is None:
         await abort(context, grpc.StatusCode.INVALID_ARGUMENT, "no message came")

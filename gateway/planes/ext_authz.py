@@ -46,7 +46,7 @@ class ExtAuthz:
         """Answer `envoy.service.auth.v3.Authorization/Check`."""
         with self._lease() as force:
             async with self._doorman.let_in(context, force, PlaneKind.EXT_AUTHZ) as place:
-                request = await only(requests, context)
+                request = await only(requests, context, force)
                 plane = place.plane
                 try:
                     found = await in_time(

@@ -57,7 +57,7 @@ class ExtMcp:
         """Answer `agentgateway.dev.ext_mcp.ExtMcp/CheckRequest`."""
         with self._lease() as force:
             async with self._doorman.let_in(context, force, PlaneKind.EXT_MCP) as place:
-                request = await only(requests, context)
+                request = await only(requests, context, force)
                 plane = place.plane
                 try:
                     outcome = await in_time(
@@ -77,7 +77,7 @@ class ExtMcp:
         """Answer `agentgateway.dev.ext_mcp.ExtMcp/CheckResponse`."""
         with self._lease() as force:
             async with self._doorman.let_in(context, force, PlaneKind.EXT_MCP) as place:
-                response = await only(responses, context)
+                response = await only(responses, context, force)
                 plane = place.plane
                 try:
                     outcome = await in_time(

@@ -120,9 +120,11 @@ async def test_a_message_that_does_not_come_gives_its_place_back(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doorman, "_MESSAGE_S", 0.01)
-    async with asked(house, SILENT, tmp_path) as channel:
+    unread = Unread()
+    async with planes(house, tmp_path, SILENT, unread=unread) as channel:
         asks: Any = channel.stream_unary(f"/{ext_authz.SERVICE}/Check")
         assert await status_of(asks(metadata=AUTH)) is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert unread == [("slow_body", "127.0.0.1")]
 
 
 async def test_strangers_take_no_place_of_a_planes(
@@ -144,11 +146,13 @@ async def test_a_plane_leaves_places_to_others(
     """Each plane has three quarters of the places at most."""
     monkeypatch.setattr("gateway.planes.server.MOST_AT_ONCE", 4)
     other = replace(SILENT, name="other", key_digest=sha256(OTHER.encode()).digest())
-    async with planes(house, tmp_path, PLANE, other) as channel:
+    unread = Unread()
+    async with planes(house, tmp_path, PLANE, other, unread=unread) as channel:
         streams = [method(channel, "Process")(metadata=AUTH) for _ in range(4)]
         codes = {asyncio.ensure_future(stream.code()) for stream in streams}
         (refused,), _ = await asyncio.wait(codes, return_when=asyncio.FIRST_COMPLETED)
         assert refused.result() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert unread == [("busy", "127.0.0.1")]
         asking = method(channel, "Check")(
             checked(call()), metadata=(("authorization", f"Bearer {OTHER}"),)
         )
