@@ -73,6 +73,8 @@ _STANDING = frozenset({"arguments", "destinations", "sources"})
 _CLIPPED_CHARACTERS = 240
 _KEPT_BYTES = 1024
 _LEFT_OUT_FIRST = ("candidate", "arguments", "question")
+_ANEW = frozenset({"request_id"})
+"""Others' words that are another's with each call: what a plane calls its question, or we for it."""
 _MOST_SERVERS = 128
 _LONGEST_SERVER = 64
 _SOURCE_CHARACTERS = 16
@@ -148,16 +150,21 @@ class RecordEncoder:
 
 
 @lru_cache(maxsize=256)
-def _in_order(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _in_order(
+    names: tuple[str, ...],
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Return the names of a record's fields in its order, and which of them others have a say in.
 
-    Nearly all records have the same ones.
+    Of these, apart from the rest, those that say something else in each record. Nearly all records
+    have the same ones.
     """
     unknown = sorted(set(names) - _PLACE.keys())
     if unknown:
         raise ValueError(f"not a field of an audit record: {', '.join(unknown)}")
     ordered = tuple(sorted(names, key=_PLACE.__getitem__))
-    return ordered, tuple(name for name in ordered if name not in {*_OURS, "result"})
+    told = tuple(name for name in ordered if name not in {*_OURS, "result"})
+    anew = tuple(name for name in told if name in _ANEW)
+    return ordered, tuple(name for name in told if name not in _ANEW), anew
 
 
 class _Rules:
@@ -174,7 +181,7 @@ class _Rules:
         """Add what may be written of the fields to `members`; return all that is, and its bytes."""
         fields = record.fields
         level = self.levels.of(fields)
-        ordered, told = _in_order(tuple(fields))
+        ordered, told, anew = _in_order(tuple(fields))
         for name in ordered:
             if name in _STANDING:
                 members |= self._standing(name, record, members.get("arguments"), level)
@@ -182,7 +189,8 @@ class _Rules:
                 members["result_hmac"] = self._hash.of(fields[name])
             else:
                 members[name] = fields[name]
-        if not self._is_harmless([members[name] for name in told], level):
+        suspected = any(self._suspects(members[name], level) for name in anew)
+        if suspected or not self._is_harmless([members[name] for name in told], level):
             members = {
                 name: content if name in _OURS else self._cover.texts(content, level)
                 for name, content in members.items()
@@ -227,10 +235,7 @@ class _Rules:
 
         It is names of tools, methods and reasons: chosen by whoever calls, by servers and by people.
         """
-        try:
-            written = orjson.dumps(told)
-        except TypeError:
-            written = orjson.dumps(spelled(told))
+        written = _written(told)
         # Records of like calls say the same, at another time. Which level holds follows from that.
         known = blake2b(_TIME.sub(b"", written), digest_size=32).digest()
         if known in self._harmless:
@@ -239,6 +244,16 @@ class _Rules:
             return False
         self._harmless.put(known, kept=True)
         return True
+
+    def _suspects(self, content: Any, level: Level) -> bool:
+        return self._cover.suspects(_written(content), level)
+
+
+def _written(content: Any) -> bytes:
+    try:
+        return orjson.dumps(content)
+    except TypeError:
+        return orjson.dumps(spelled(content))
 
 
 def columns_of(body: bytes) -> tuple[str | int | None, ...]:

@@ -123,8 +123,8 @@ class DecisionPoint:
         if asked.supported is not None:
             asking = replace(asking, plane=promising(asking.plane, asked.supported))
         id_ = self._records.new_call()
-        call = unread(id_, source_ip=asking.source_ip)
-        trail = self._records.trail(asking, call)
+        call: Call | None = None
+        trail: Trail | None = None
         try:
             call = call_of(asking.plane, asked, self._profiled, id_=id_, source_ip=asking.source_ip)
             trail = self._records.trail(asking, call)
@@ -133,6 +133,8 @@ class DecisionPoint:
             decided = partial(self._asked, asking, asked, call, trail)
             return await while_it_changes(decided, trail, self._permits.caught_up)
         except GatewayError as error:
+            call = call or unread(id_, source_ip=asking.source_ip)
+            trail = trail or self._records.trail(asking, call)
             await self._records.refuse(trail, error)
             if isinstance(error, (ProtocolError, *NO_ANSWER)):
                 raise
@@ -141,6 +143,7 @@ class DecisionPoint:
         except Exception as bug:
             logger.exception("a question of plane %s met a bug", asking.plane.name)
             fault = Fault("the gateway failed")
+            trail = trail or self._records.unread(asking, id_)
             await self._records.refuse(trail, fault)
             raise fault from bug
 

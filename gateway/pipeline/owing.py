@@ -5,7 +5,7 @@ the run of its call and in the whole run, whichever that is by now: one that has
 nothing along.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -19,14 +19,37 @@ _Sources = dict[str, Source]
 _Key = TypeVar("_Key", bound=str)
 
 
+class _Kinds(dict[_Kind, _Sources]):
+    """What is owed in one run, or by one owner, and what a run counted as by it last."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: tuple[Run, Sequence[Source], Run] | None = None
+
+    def counted(self, run: Run) -> Run:
+        """Return `run` as one that has read one source of each kind: the very same while both are."""
+        owed = [next(iter(sources.values())) for sources in self.values()]
+        last = self._last
+        if last is not None and last[0] is run and last[1] == owed:
+            return last[2]
+        label = run.label
+        for source in owed:
+            label = label.join(source.label)
+        counted = replace(run, label=label, sources=(*run.sources, *owed))
+        self._last = run, owed, counted
+        return counted
+
+
 class Owing:
     """However much is owed in a run, there are few kinds of it: what it counts as is told at once."""
 
     def __init__(self, whose: Callable[[RunId], str]) -> None:
         """`whose` names who has one whole run with a run's caller."""
         self._whose = whose
-        self._in_run: dict[RunId, dict[_Kind, _Sources]] = {}
-        self._of_all: dict[str, dict[_Kind, _Sources]] = {}
+        self._in_run: dict[RunId, _Kinds] = {}
+        self._of_all: dict[str, _Kinds] = {}
         """By whose they are."""
         self._owners: dict[str, str] = {}
         """By decision: whose it was when it was owed."""
@@ -54,20 +77,16 @@ class Owing:
             kinds = self._of_all.get(self._whose(run.id)) if self._of_all else None
         else:
             kinds = self._in_run.get(run.id)
-        if not kinds:
-            return run
-        label = run.label
-        owed = [next(iter(sources.values())) for sources in kinds.values()]
-        for source in owed:
-            label = label.join(source.label)
-        return replace(run, label=label, sources=(*run.sources, *owed))
+        return kinds.counted(run) if kinds else run
 
 
-def _put(of: dict[_Key, dict[_Kind, _Sources]], key: _Key, debt: Debt) -> None:
-    of.setdefault(key, {}).setdefault(_kind(debt), {})[debt.decision] = debt.source
+def _put(of: dict[_Key, _Kinds], key: _Key, debt: Debt) -> None:
+    if (kinds := of.get(key)) is None:
+        kinds = of[key] = _Kinds()
+    kinds.setdefault(_kind(debt), {})[debt.decision] = debt.source
 
 
-def _take(of: dict[_Key, dict[_Kind, _Sources]], key: _Key, debt: Debt) -> None:
+def _take(of: dict[_Key, _Kinds], key: _Key, debt: Debt) -> None:
     kinds = of[key]
     sources = kinds[_kind(debt)]
     del sources[debt.decision]

@@ -175,7 +175,7 @@ def _request(method: str, params: Mapping[str, Any]) -> Message:
         method=method,
         id=_RPC_ID,
         params=params,
-        body=jsontext.write(whole).encode(),
+        body=jsontext.write_octets(whole),
     )
 
 

@@ -18,6 +18,7 @@ from gateway.errors import (
     Unauthenticated,
 )
 from gateway.web.guard import plain, throttled
+from gateway.web.scopes import found_in
 
 Known = TypeVar("Known")
 
@@ -100,7 +101,7 @@ class PlaneDoor:
     ) -> None:
         """Answer one HTTP request."""
         address = self._client_address(scope)
-        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+        headers = dict(found_in(scope).pairs)
         holder = keyed(headers, self._by_key)
         is_known = holder is not None
         if not is_known:

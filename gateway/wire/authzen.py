@@ -328,12 +328,12 @@ def malformed(why: str) -> ProtocolError:
 
 def write_answer(answer: Answer) -> bytes:
     """Return `answer` as JSON."""
-    return jsontext.write(_told(answer)).encode()
+    return jsontext.write_octets(_told(answer))
 
 
 def write_answers(answers: Sequence[Answer]) -> bytes:
     """Return the answers to a batch as JSON, in their order (section 7.2)."""
-    return jsontext.write({"evaluations": [_told(one) for one in answers]}).encode()
+    return jsontext.write_octets({"evaluations": [_told(one) for one in answers]})
 
 
 def spoiled(error: GatewayError, status: int) -> Answer:

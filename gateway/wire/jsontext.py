@@ -70,6 +70,14 @@ def write(content: Any) -> str:
     return _WRITE(content)
 
 
+def write_octets(content: Any) -> bytes:
+    """Return `content`, a value that was read here, as compact JSON text in UTF-8."""
+    try:
+        return orjson.dumps(content)
+    except TypeError:  # an integer beyond 64 bits, or deeper than it goes
+        return _WRITE(content).encode()
+
+
 def _read(decode: Callable[[str], Any], body: bytes, depth: int) -> Any:
     require_small(body, depth)
     if _LONG_NUMBER.search(body) is None:

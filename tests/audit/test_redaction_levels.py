@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import re
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.audit.hashing import KeyedHash, hashes_of
+from gateway.audit.record import RecordEncoder
 from gateway.audit.redaction import (
     MOST_HASHED,
     MOST_IN_ONE,
@@ -20,6 +22,7 @@ from gateway.audit.redaction import (
 )
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.paths import parse_path
+from gateway.flow.redaction import RecordScreen
 from tests.audit.encoders import KEY, encoder_of, terms
 
 GITHUB = "ghp_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY1zA2"
@@ -388,6 +391,26 @@ def test_what_was_harmless_once_is_looked_at_again_where_it_says_something_else(
         record = AuditRecord(kind=RecordKind.OUTCOME, time=1.0, id="a1", fields=fields)
         kept.append(orjson.loads(encoder.encode(record).body)["reasons"][0]["message"])
     assert kept == ["fine", "fine", "[redacted]", "fine", "[redacted]"]
+
+
+def test_what_a_plane_calls_its_question_is_looked_at_by_itself():
+    looked: list[bytes] = []
+
+    class Watching(RecordScreen):
+        def suspects(self, octets: bytes) -> bool:
+            looked.append(octets)
+            return super().suspects(octets)
+
+    watched = replace(terms(), screen=Watching(held=(HELD,)))
+    encoder = RecordEncoder(log_id="douane/test", terms=watched)
+    kept = []
+    for name in ("q1", "q2", HELD, GITHUB, "q3"):
+        fields = {"request_id": name, "reasons": [{"code": "x", "message": "fine"}]}
+        record = AuditRecord(kind=RecordKind.OUTCOME, time=1.0, id="a1", fields=fields)
+        kept.append(orjson.loads(encoder.encode(record).body)["request_id"])
+    assert kept == ["q1", "q2", "[redacted]", "[redacted]", "q3"]
+    # All else of these records is the same, and was looked at once.
+    assert sum(b"fine" in octets for octets in looked if b"q" not in octets) == 1
 
 
 def test_a_time_that_is_none_of_ours_is_looked_at():

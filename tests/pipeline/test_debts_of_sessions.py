@@ -133,3 +133,20 @@ async def test_only_what_was_reported_proves_anything(house: House) -> None:
     assert not await proven(house, "bob@example.com")
     await report(house, await allowed(house), text("bob@example.com"))
     assert await proven(house, "bob@example.com")
+
+
+async def test_what_a_run_counts_as_is_found_anew_once_it_owes_something_else(house: House) -> None:
+    first = await allowed(house)
+    run = await run_of(house)
+    worst = house.debts.counted(run)
+    second = await allowed(house)
+    assert house.debts.counted(run) is worst  # more of a kind says nothing else
+    await report(house, first, text("fine"))
+    rest = house.debts.counted(run)
+    assert (rest.label, [one.record for one in rest.sources]) != (
+        worst.label,
+        [one.record for one in worst.sources],
+    )
+    assert house.debts.counted(replace(run, roamed=True)).roamed is True
+    await report(house, second, text("fine"))
+    assert house.debts.counted(run) is run
