@@ -112,6 +112,17 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
     )
 
 
+def follows_from_its_run(run: Run, use: Use) -> bool:
+    """Whether a review without a task or an answer says the same of each use of that rule in `run`.
+
+    So it is of a read that somebody labelled, of which nothing is looked at: where a secret was read,
+    all is. Of a run that roams not all is known that was.
+    """
+    labelled_read = use.effect is Effect.READ and use.rule.effect is not None
+    is_looked_at = use.looks or run.label.confidentiality is Confidentiality.SECRET
+    return labelled_read and not is_looked_at and not run.roamed
+
+
 @value
 class _Moved:
     """Where a use would go by itself, and with what."""

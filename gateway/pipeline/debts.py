@@ -194,8 +194,14 @@ class Debts:
 
         """
         lacking = cache(lacking)
+        # By which value it is before that: many calls are of one, and to compare them all takes long.
+        looked: dict[tuple[str, int], str] = {}
         for owed in [*self._open.values()]:
-            if who := lacking(owed.plane, owed.permit.principal):
+            principal = owed.permit.principal
+            of = owed.plane, id(principal)
+            if (who := looked.get(of)) is None:
+                who = looked[of] = lacking(owed.plane, principal)
+            if who:
                 await self._given_up(owed, f"{who} before anything was reported")
 
     async def _given_up(self, owed: Owed, why: str) -> None:

@@ -52,6 +52,7 @@ METHODS: Final = frozenset(_NAMED)
 _LISTS: Final[Mapping[str, str]] = {"tool": "tools/list", "prompt": "prompts/list"}
 _RPC_ID: Final = 1
 _DIGEST: Final = "definition_digest"
+_NEWEST: Final = {Profile.MODERN if is_stateless(one) else Profile.LEGACY: one for one in REVISIONS}
 Profiled = Callable[[UpstreamId], Profile]
 """In which family of revisions a server is known, where a question does not say."""
 
@@ -301,8 +302,7 @@ def _spoken(
     profile = profiled(server)
     if profile not in profiles:
         (profile,) = profiles
-    newest = [one for one in REVISIONS if is_stateless(one) is (profile is Profile.MODERN)]
-    return newest[-1], profile
+    return _NEWEST[profile], profile
 
 
 def _no(code: str, why: str) -> Denied:

@@ -17,7 +17,12 @@ from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Target
 from gateway.errors import Denied, ProtocolError
 from gateway.flow.beside import Beside
 from gateway.flow.provenance import Provenance, may_write
-from gateway.flow.review import PRIVATE_TO_OUTSIDE, UNPROVEN_DESTINATION, review
+from gateway.flow.review import (
+    PRIVATE_TO_OUTSIDE,
+    UNPROVEN_DESTINATION,
+    follows_from_its_run,
+    review,
+)
 from gateway.flow.task import narrowed
 from gateway.flow.templates import filled_in, names_in
 from gateway.flow.use import Knowledge, Use
@@ -35,6 +40,8 @@ from gateway.wire.outgoing import said
 
 _MOST: Final = 10_000
 _OCTETS: Final = 32 * 1024**2
+_RUN_OCTETS: Final = 1024
+_SOURCE_OCTETS: Final = 512
 _CURSOR = "cursor"
 _ASKS = frozenset({Kind.RESOURCE, Kind.PROMPT, Kind.TEMPLATE, Kind.COMPLETION})
 """Kinds of which a call asks for something and writes nothing."""
@@ -61,6 +68,8 @@ class Questions:
             most=_MOST, octets=_OCTETS
         )
         """By principal and pin."""
+        self._plain: ByIdentity[FlowReview] = ByIdentity(most=_MOST, octets=_OCTETS)
+        """By run, as it is now, and subject: where nothing of the call itself is looked at."""
 
     def subject(self, target: Target, pin: Pin, suppose: PinStatus | None = None) -> Subject:
         """Return what a question about `target` is about; see `Subject.of`."""
@@ -154,6 +163,7 @@ class Questions:
             ),
             task,
             answers=answers,
+            subject=subject,
         )
 
     async def _reviewed(
@@ -165,10 +175,14 @@ class Questions:
         task: Task | None,
         *,
         answers: tuple[StandingAnswer, ...] = (),
+        subject: Subject | None = None,
     ) -> FlowReview:
         octets = len(call.message.body)
         # What a small message says is known at once, and mostly that nothing has to be proven.
         used = use() if most_nodes(octets) <= QUICK_NODES else None
+        by_itself = not (task or answers)
+        if subject and used and by_itself and follows_from_its_run(run, used):
+            return self._plain_review(run, subject, used)
 
         def looked(provenance: Provenance) -> FlowReview:
             known = Knowledge(
@@ -178,6 +192,17 @@ class Questions:
 
         looks = used is None or used.looks
         return await self._memory.with_it(run, principal.key, octets, looked, looks=looks)
+
+    def _plain_review(self, run: Run, subject: Subject, use: Use) -> FlowReview:
+        """Return what all such uses of `subject` in `run` move where: found once."""
+        provenance = self._memory.of(run)  # it remembers from the first call on
+        found = self._plain.get(run, subject)
+        if found is None:
+            known = Knowledge(tenant=self._rules.tenant, task=None, provenance=provenance)
+            found = review(run, use, known)
+            octets = _RUN_OCTETS + _SOURCE_OCTETS * len(run.sources)
+            self._plain.put(found, run, subject, octets=octets)
+        return found
 
     def _beside(
         self, call: Call, principal: Principal, run: Run, declared: frozenset[str]

@@ -165,19 +165,28 @@ async def read_body(receive: Receive, most_bytes: int) -> bytes:
         ProtocolError: It is too large, takes too long, or does not come whole.
 
     """
-    parts: list[bytes] = []
-    size = 0
+    body, is_whole = await _piece(receive, most_bytes)
+    if is_whole:
+        return body
+    parts = [body]
+    size = len(body)
     try:
         async with asyncio.timeout(_BODY_S):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ProtocolError("the body did not come whole")
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                if size > most_bytes:
-                    raise ProtocolError("the body is too large", status=413)
-                if not message.get("more_body"):
-                    return b"".join(parts)
+            while not is_whole:
+                body, is_whole = await _piece(receive, most_bytes - size)
+                parts.append(body)
+                size += len(body)
+            return b"".join(parts)
     except TimeoutError:
         raise ProtocolError("the body took too long", status=408) from None
+
+
+async def _piece(receive: Receive, most_bytes: int) -> tuple[bytes, bool]:
+    """Return the next piece of a body, and whether it is the last; the first one the connection bounds in time."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ProtocolError("the body did not come whole")
+    body: bytes = message.get("body", b"")
+    if len(body) > most_bytes:
+        raise ProtocolError("the body is too large", status=413)
+    return body, not message.get("more_body")

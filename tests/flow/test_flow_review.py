@@ -16,7 +16,7 @@ from gateway.domain.labels import (
 from gateway.flow.fragments import LONGEST_SCANNED
 from gateway.flow.provenance import Provenance
 from gateway.flow.question import flow_input
-from gateway.flow.review import MOST_LINKS, MOST_PAYLOADS, review
+from gateway.flow.review import MOST_LINKS, MOST_PAYLOADS, follows_from_its_run, review
 from gateway.flow.task import names
 from gateway.flow.use import Knowledge, Use
 from tests.flow.flow_builders import (
@@ -46,6 +46,44 @@ def test_a_run_that_nothing_has_touched_violates_nothing_with_good_destinations(
     effect: Effect,
 ) -> None:
     assert codes(reviewed(OURS, effect=effect)) == []
+
+
+SECRET = Label(integrity=Integrity.TRUSTED, confidentiality=Confidentiality.SECRET)
+READS = ToolRule(effect=Effect.READ)
+
+
+@pytest.mark.parametrize("label", [BOTTOM, TRUSTED, UNTRUSTED])
+def test_of_a_labelled_read_that_says_nothing_to_look_at_all_is_told_by_its_run(
+    label: Label,
+) -> None:
+    run = Run(id=RunId("r"), label=label)
+    found = []
+    for arguments in (OURS, UNKNOWN, {}):
+        use = Use(server="mail", tool="read", rule=READS, effect=Effect.READ, arguments=arguments)
+        assert follows_from_its_run(run, use)
+        knowledge = Knowledge(tenant=TENANT, task=None, provenance=Provenance())
+        found.append(review(run, use, knowledge))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize(
+    ("rule", "effect", "label", "roamed"),
+    [
+        (READS, Effect.READ, SECRET, False),
+        (READS, Effect.READ, BOTTOM, True),
+        (ToolRule(), Effect.READ, BOTTOM, False),
+        (ToolRule(effect=Effect.WRITE), Effect.WRITE, BOTTOM, False),
+        (ToolRule(effect=Effect.READ, destination=("recipients",)), Effect.READ, BOTTOM, False),
+        (ToolRule(effect=Effect.READ, payload=("recipients",)), Effect.READ, BOTTOM, False),
+        (ToolRule(), None, BOTTOM, False),
+    ],
+)
+def test_what_may_be_looked_at_is_reviewed_each_time(
+    rule: ToolRule, effect: Effect | None, label: Label, roamed: bool
+) -> None:
+    run = Run(id=RunId("r"), label=label, roamed=roamed)
+    use = Use(server="mail", tool="read", rule=rule, effect=effect, arguments=OURS)
+    assert not follows_from_its_run(run, use)
 
 
 @pytest.mark.parametrize("effect", list(Effect))
