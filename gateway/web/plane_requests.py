@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import field
 from hashlib import sha256
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -53,6 +54,16 @@ class Came:
     request_id: str
 
 
+@value
+class _Read:
+    """What a door finds in a head."""
+
+    headers: Mapping[str, str] = field(repr=False)
+    holder: Any
+    request_id: str
+    """Empty where none is told that can be repeated."""
+
+
 Answering: TypeAlias = Callable[[Scope, Mapping[str, str], Receive, Came], Awaitable[Told]]
 """Answers a request with these headers."""
 
@@ -101,9 +112,8 @@ class PlaneDoor:
     ) -> None:
         """Answer one HTTP request."""
         address = self._client_address(scope)
-        headers = dict(found_in(scope).pairs)
-        holder = keyed(headers, self._by_key)
-        is_known = holder is not None
+        read = self._read(scope)
+        is_known = read.holder is not None
         if not is_known:
             if (refused := throttled(self._failures, address)) is not None:
                 self._refused_unread(refused.code, address)
@@ -111,9 +121,9 @@ class PlaneDoor:
                 return
             # Before it is on record: of many at once each counts.
             self._failures.note(address, asyncio.get_running_loop().time())
-        request_id = request_id_of(headers) or self._new_id()
-        came = Came(holder=holder, address=address, request_id=request_id)
-        told = await answering(scope, headers, receive, came)
+        request_id = read.request_id or self._new_id()
+        came = Came(holder=read.holder, address=address, request_id=request_id)
+        told = await answering(scope, read.headers, receive, came)
         fields = [
             (b"content-type", told.media.encode()),
             (b"cache-control", b"no-store"),
@@ -129,6 +139,22 @@ class PlaneDoor:
             self._failures.forgive(address)  # it was for anybody
         await send({"type": "http.response.start", "status": told.status, "headers": fields})
         await send({"type": "http.response.body", "body": told.body})
+
+    def _read(self, scope: Scope) -> _Read:
+        """Return what stands in the head of a request, as it was read when it was said first."""
+        found = found_in(scope)
+        by, known = found.read_by
+        if by is self:
+            read: _Read = known
+            return read
+        headers = dict(found.pairs)
+        read = _Read(
+            headers=headers,
+            holder=keyed(headers, self._by_key),
+            request_id=request_id_of(headers),
+        )
+        found.read_by = self, read
+        return read
 
 
 def status_of(error: GatewayError) -> int:

@@ -31,6 +31,8 @@ class Found:
         self._fields = fields
         self.passed_by: object = None
         """What stands for the guard that has let it pass."""
+        self.read_by: tuple[object, Any] = (None, None)
+        """By which door it was read that knows its sender, and what that found."""
 
     @cached_property
     def pairs(self) -> list[tuple[str, str]]:

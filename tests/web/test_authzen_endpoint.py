@@ -20,6 +20,7 @@ from gateway.errors import (
 )
 from gateway.pipeline.plane_records import Asking
 from gateway.web.authzen import EVALUATION, EVALUATIONS, METADATA, MOST_ITEMS, AuthzenEndpoint
+from gateway.web.scopes import FOUND, Found
 from gateway.wire.access_requests import Status, Submission, Task
 from gateway.wire.authzen import REQUESTS, Answer, Evaluation, Search
 from tests.web.asgi import HOST, Exchange, Pairs
@@ -180,6 +181,22 @@ async def test_whoever_has_no_key_waits_and_locks_nobody_out_who_has_one() -> No
     assert (await post(app)).status == 200
 
 
+async def test_who_asks_is_looked_up_again_by_another_configuration() -> None:
+    fields: Pairs = (HOST, JSON, BEARER)
+    found = Found(list(fields))
+    former = endpoint(Yes())
+    latter = endpoint(Yes(), plane=replace(EDGE, key_digest=sha256(b"another's").digest()))
+    statuses = []
+    for app in (former, former, latter, former):
+
+        async def asked(scope: Any, receive: Any, send: Any, app: Any = app) -> None:
+            await app({**scope, "extensions": {FOUND: found}}, receive, send)
+
+        seen = await Exchange([QUESTION]).ask(asked, "POST", EVALUATION, fields)
+        statuses.append(seen.status)
+    assert statuses == [200, 200, 401, 200]
+
+
 async def test_of_many_wrong_keys_at_once_so_many_are_put_on_record() -> None:
     decisions, free, begun = Yes(), asyncio.Event(), 0
 
@@ -268,6 +285,23 @@ async def test_a_batch_is_answered_in_its_order_and_as_far_as_it_wants(
     answers = await several(asked, ["alice", "bob", "carol"], semantic)
     assert [one["decision"] for one in answers] == decisions
     assert len(asked.asked) == len(decisions)
+
+
+async def test_of_a_batch_so_many_are_decided_on_at_the_same_time() -> None:
+    decisions, under_way = Yes(), [0]
+    answer = decisions.answer
+
+    async def counted(asking: Asking, asked: Evaluation) -> Answer:
+        under_way.append(under_way[-1] + 1)
+        await asyncio.sleep(0)
+        under_way.append(under_way[-1] - 1)
+        return await answer(asking, asked)
+
+    decisions.answer = counted  # type: ignore[method-assign]
+    who = [f"p{number}" for number in range(20)]
+    answers = await several(decisions, who)
+    assert [one["context"]["of"] for one in answers] == who
+    assert max(under_way) == 8
 
 
 async def test_one_item_that_is_no_question_changes_no_other_answer() -> None:
