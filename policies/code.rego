@@ -5,8 +5,9 @@
 # To close code mode to somebody, deny it like any tool:
 #   deny contains {"code": "no_code", "message": "only analysts run programs"} if {
 #     runs_code
-#     not "analysts" in input.principal.groups
+#     not is_analyst
 #   }
+#   is_analyst if "analysts" in input.principal.groups
 package douane
 
 default runs_code := false

@@ -85,10 +85,13 @@ stays_inside if {
 	input.target.effect in {"read", "write"}
 }
 
-carries(found) := sprintf("the call carries something of class %s that may not go there", [found.class])
+carries(found) := sprintf("the call carries something of class %s that may not go there", [class_of(found)])
+
+# What is not told must not leave a finding without a message, and so without a no.
+class_of(found) := object.get(found, "class", "(unknown)")
 
 # What answers show of it.
-shown_as contains [found.class, how] if {
+shown_as contains [class_of(found), how] if {
 	input.phase == "result"
 	some found in input.dlp.result
 	how := row_for("results", found)

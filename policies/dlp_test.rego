@@ -109,3 +109,12 @@ test_a_word_that_is_none_withholds if {
 		reason.code == "sensitive_data"
 	}
 }
+
+test_a_finding_whose_class_is_not_told_is_held if {
+	asked := carrying("credential", "")
+	untold := json.remove(asked, ["/dlp/arguments/0/class"])
+	"sensitive_data" in reasons(untold)
+	answer := json.remove(answered("api_key", "credential"), ["/dlp/result/0/class"])
+	some duty in duties(answer)
+	duty.duty == "mask"
+}

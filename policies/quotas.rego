@@ -25,9 +25,12 @@ ask contains {"code": "quota_used_up", "message": message} if {
 
 asks_for(quota) if {
 	some name in data.douane.quotas.ask
-	name in {"*", quota.quota}
+	name in {"*", object.get(quota, "quota", "*")}
 }
 
-used_up(quota) := sprintf("the quota %s is used up until %s", [quota.quota, quota.until]) if quota.until != ""
+# A member that is not told must not leave a quota without a message, and so without a no.
+used_up(quota) := sprintf("as many calls are under way as the quota %s allows", [name_of(quota)]) if {
+	quota.until == ""
+} else := sprintf("the quota %s is used up until %s", [name_of(quota), object.get(quota, "until", "further notice")])
 
-used_up(quota) := sprintf("as many calls are under way as the quota %s allows", [quota.quota]) if quota.until == ""
+name_of(quota) := object.get(quota, "quota", "(no name)")

@@ -63,3 +63,12 @@ test_what_is_under_way_has_no_time if {
 	answer := decision([over([used("at-once", "")])], {"ask": []})
 	answer.reasons[0].message == "as many calls are under way as the quota at-once allows"
 }
+
+test_a_quota_that_does_not_say_all_is_refused if {
+	answer := decision([over([{"quota": "mails"}])], {"ask": []})
+	answer.verdict == "deny"
+	answer.reasons[0].message == "the quota mails is used up until further notice"
+	decision([over([{}])], {"ask": []}).verdict == "deny"
+	decision([over([{}])], {"ask": ["mails"]}).verdict == "deny"
+	decision([over([{}])], {"ask": ["*"]}).verdict == "ask"
+}

@@ -9,20 +9,23 @@ deny contains {"code": "no_role", "message": "the principal has no role that may
 is_user if {
 	some role in {"user", "admin"}
 	some group in data.douane.config.roles[role].groups
-	group in input.principal.groups
+	is_in(group)
 }
 
 deny contains {"code": "server_reserved", "message": "this server is reserved for other groups"} if {
-	reserved := data.douane.access.only[input.target.server]
-	every group in reserved {
-		not group in input.principal.groups
-	}
+	some server, reserved in data.douane.access.only
+	server == object.get(input.target, "server", server)
+	every group in reserved { not is_in(group) }
 }
+
+# A rule of its own: OPA takes what is in `not group in input.principal.groups` out of the negation, so
+# that it says nothing where the groups are not told.
+is_in(group) if group in input.principal.groups
 
 deny contains {"code": "access_denied", "message": message} if {
 	some entry in data.douane.access.deny
-	meant(entry, "server", input.target.server)
-	meant(entry, "tool", input.target.name)
+	meant(entry, "server", object.get(input.target, "server", null))
+	meant(entry, "tool", object.get(input.target, "name", null))
 	concerns_principal(entry)
 	message := object.get(entry, "reason", "access to this is denied")
 }
@@ -46,11 +49,14 @@ access_readable if {
 # What an entry leaves out or misspells, it means all of: a slip closes more, never less.
 meant(entry, member, _) if not is_string(object.get(entry, member, null))
 
+# So does an entry where it is not told what is asked for.
+meant(_, _, null)
+
 meant(entry, member, name) if entry[member] in {"*", name}
 
 concerns_principal(entry) if not is_array(object.get(entry, "groups", null))
 
 concerns_principal(entry) if {
 	some group in entry.groups
-	group in input.principal.groups
+	is_in(group)
 }

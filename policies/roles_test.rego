@@ -70,6 +70,20 @@ test_a_server_is_reserved_for_a_group if {
 	decided(["users"], {"deny": [], "only": {"bank": ["staff"]}}) == ["allow", []]
 }
 
+test_whose_groups_are_not_told_is_of_none if {
+	access := {"deny": [], "only": {"mail": ["staff"]}}
+	untold := object.remove(fix.read.principal, ["groups"])
+	answer := decision(fix.with_changes([["/principal", untold]]), access)
+	"server_reserved" in {reason.code | some reason in answer.reasons}
+}
+
+test_a_server_that_is_not_told_is_the_one_that_is_closed if {
+	untold := fix.with_changes([["/target", object.remove(fix.read.target, ["server", "name"])]])
+	fix.outcome(decision(untold, closing({"server": "bank", "tool": "pay"}))) == closed
+	answer := decision(untold, {"deny": [], "only": {"bank": ["staff"]}})
+	"server_reserved" in {reason.code | some reason in answer.reasons}
+}
+
 test_what_is_closed_is_not_listed if {
 	answer := decision(fix.listed([]), closing({"server": "mail"}))
 	fix.outcome(answer) == closed
