@@ -50,7 +50,7 @@ _MOST_COMPARED = 2 * 1024 * 1024
 
 _LONGEST_BACK = 64
 
-_FEW = 8
+_FEW = 16
 """Grams that are sooner found one by one than by asking each of a payload."""
 
 Serials: TypeAlias = int | tuple[int, ...]
@@ -106,11 +106,11 @@ class Fragments:
         hits = self._hits(mixed(payload) if blend is None else blend, step)
         left = _MOST_COMPARED
         floor = 0
-        for at in hits:
+        for at, serials in hits.items():
             if at < floor or left < 0:
                 continue
             begin = end = at
-            near = _near(hits, at)
+            near = _near(hits, at, serials)
             for serial, place in near.items():
                 start, reached, looked = self._longest(payload, place, floor, serial)
                 left -= looked
@@ -125,12 +125,13 @@ class Fragments:
 
     def _hits(self, blend: bytes, step: int) -> Mapping[int, Serials]:
         """Return where grams begin that some text has, from left to right, and which ones do."""
-        grams = _grams_from(blend, 0)[::step]
+        written = _grams_from(blend, 0)[::step]
+        grams = written.tolist()
         found = self._grams.keys() & grams
         if not found:
             return {}
         if len(found) <= _FEW:
-            octets = grams.tobytes()
+            octets = written.tobytes()
             places = sorted(at for gram in found for at in _places_of(gram, octets))
         else:
             places = list(compress(range(len(grams)), map(found.__contains__, grams)))
@@ -139,7 +140,9 @@ class Fragments:
     def _longest(self, payload: bytes, at: int, floor: int, serial: int) -> tuple[int, int, int]:
         """Return the longest piece around the gram at `at`, and how much was looked at."""
         text = self._texts[serial]
-        gram = payload[at : at + _GRAM]
+        beyond = at + _GRAM
+        gram, after = payload[at:beyond], payload[beyond : beyond + _AFTER]
+        before = payload[max(0, at - _BEFORE) : at]
         begin = end = at
         there = -1
         looked = 0
@@ -147,7 +150,10 @@ class Fragments:
             there = text.find(gram, there + 1)
             if there < 0:
                 return begin, end, looked + len(text)
-            if _is_short(payload, at, text, there):
+            # Most is a word or two, and is known to be no piece by what stands beside it.
+            if not (
+                text.startswith(after, there + _GRAM) or text.startswith(before, there - _BEFORE)
+            ):
                 continue
             start = at - _common_length_before(payload, at, text, there, at - floor)
             reached = at + _common_length(payload, at, text, there)
@@ -167,19 +173,20 @@ def _places_of(gram: int, octets: bytes) -> Iterator[int]:
         at = octets.find(written, at + 1)
 
 
-def _near(hits: Mapping[int, Serials], at: int) -> dict[int, int]:
-    """Return the texts that have a gram at `at` or a little further on, and where.
+def _near(hits: Mapping[int, Serials], at: int, serials: Serials) -> dict[int, int]:
+    """Return the texts that have a gram at `at`, which are `serials`, or a little further on, and where.
 
     Texts that have the same piece have their grams at different places of it.
     """
     found: dict[int, int] = {}
-    for place in range(at + _MIXED * (_STRIDE - 1), at - 1, -_MIXED):
-        serials = hits.get(place, ())
-        if isinstance(serials, int):
-            found[serials] = place
-        else:
-            found.update(dict.fromkeys(serials, place))
+    for place in _FURTHER_ON:
+        if more := hits.get(at + place):
+            found.update(dict.fromkeys(_several(more), at + place))
+    found.update(dict.fromkeys(_several(serials), at))
     return found
+
+
+_FURTHER_ON = range(_MIXED * (_STRIDE - 1), 0, -_MIXED)
 
 
 def _several(serials: Serials) -> tuple[int, ...]:
@@ -206,15 +213,6 @@ def _grams_of(text: bytes) -> Iterator[int]:
     blend = mixed(text)
     begins = range(0, _MIXED * _STRIDE, _STRIDE)
     return chain.from_iterable(_grams_from(blend, begin)[::_STRIDE] for begin in begins)
-
-
-def _is_short(one: bytes, at: int, other: bytes, there: int) -> bool:
-    """Tell whether what is the same around a gram is known to be no piece: most is a word or two."""
-    after, beyond = at + _GRAM, there + _GRAM
-    return (
-        one[after : after + _AFTER] != other[beyond : beyond + _AFTER]
-        and one[at - _BEFORE : at] != other[there - _BEFORE : there]
-    )
 
 
 _AFTER = 5
