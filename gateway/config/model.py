@@ -2,9 +2,9 @@
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -318,7 +318,7 @@ class Config(Section):
     planes: Planes = written({})
     storage: Storage = written({})
     _file: Path = PrivateAttr(default=Path("douane.yaml"))
-    _registered: frozenset[str] = PrivateAttr(default=frozenset())
+    _registered: Mapping[str, Any] = PrivateAttr(default_factory=dict)
 
     @property
     def file(self) -> Path:
@@ -328,12 +328,17 @@ class Config(Section):
     @property
     def registered(self) -> frozenset[str]:
         """The servers that no operator wrote down: somebody registered them at run time."""
+        return frozenset(self._registered)
+
+    @property
+    def registered_as(self) -> Mapping[str, Any]:
+        """What was said of each of them."""
         return self._registered
 
-    def read_from(self, file: Path, registered: Iterable[str] = ()) -> Self:
+    def read_from(self, file: Path, registered: Mapping[str, Any] | None = None) -> Self:
         """Return this, and know from now on which `file` it is, and who is not written there."""
         self._file = file
-        self._registered = frozenset(registered)
+        self._registered = dict(registered or {})
         return self
 
     @property

@@ -15,6 +15,8 @@ from gateway.config.model import Config
 from gateway.config.nodes import NodePath, Tree, dotted, read
 from gateway.config.registered import (
     FILE,
+    is_shared,
+    not_in_a_file,
     place_of_registered,
     read_registered,
     reused,
@@ -46,7 +48,8 @@ def load(
     """Read the configuration file at `path`, and the servers that are registered beside it.
 
     With `environ`, the environment's variables, every secret it refers to is tried as well.
-    `registered` is what the file of registered servers is about to say, instead of what it says.
+    `registered` is what the file of registered servers is about to say, instead of what it says; or
+    what gateways that share a database have registered there.
 
     Raises:
         ConfigError: With all problems, each as `file:line: text`.
@@ -63,7 +66,10 @@ def load(
     tree = read(text, str(path))
     beside = place_of_registered(tree.content, path.parent)
     kept = read_registered(beside) if registered is None else registered
-    return _config(tree, path, environ, tree_of(kept, beside, path.parent), beside)
+    others = tree_of(kept, beside, path.parent)
+    if registered is None and is_shared(tree.content):
+        others = not_in_a_file(others)
+    return _config(tree, path, environ, others, beside)
 
 
 def parse(text: str, *, file: Path, environ: Mapping[str, str] | None = None) -> Config:

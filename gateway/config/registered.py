@@ -1,5 +1,7 @@
 """Servers that administrators register while the gateway runs: in a file of its own in `data_dir`.
 
+Where gateways share a database the text of that file is there, and there is none.
+
 `douane.yaml` stays the operator's, and nothing of the gateway's writes in it. A registered server has
 an address and a credential. What else can be said of one, above all what its tools may be trusted
 with and that the gateway starts it, only `douane.yaml` says.
@@ -8,6 +10,7 @@ with and that the gateway starts it, only `douane.yaml` says.
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +24,22 @@ _KEYS = frozenset({"url", "credential"})
 _USUAL_PLACE = "./var"
 """Of `data_dir`, as the model says too."""
 _SERVERS = "servers"
+_IN_DATABASE = (
+    "with `storage.kind: postgres` what is registered is in the database, for all gateways; move this file "
+    "away, and register the server there (`douane servers add`) or write it into douane.yaml"
+)
 
 
 def place_of_registered(content: Mapping[str, Any], folder: Path) -> Path:
     """Return where the file is, if `content` is a configuration's that stands in `folder`."""
     written = content.get("data_dir", _USUAL_PLACE)
     return folder / (written if isinstance(written, str) else _USUAL_PLACE) / FILE
+
+
+def is_shared(content: Mapping[str, Any]) -> bool:
+    """Whether `content` is the configuration of a gateway that shares a database with others."""
+    storage = content.get("storage")
+    return isinstance(storage, dict) and storage.get("kind") == "postgres"
 
 
 def read_registered(path: Path) -> str | None:
@@ -50,7 +63,7 @@ def read_registered(path: Path) -> str | None:
 
 
 def tree_of(text: str | None, path: Path, folder: Path) -> Tree:
-    """Return the servers in `text`, with what is wrong about them.
+    """Return the servers in `text`, with what is wrong about them; none where it is empty.
 
     Files that they refer to are looked for in `folder`, the configuration's.
 
@@ -58,7 +71,7 @@ def tree_of(text: str | None, path: Path, folder: Path) -> Tree:
         ConfigError: It is not YAML.
 
     """
-    if text is None:
+    if not text:
         return Tree(content={_SERVERS: {}}, lines={})
     tree = read(text, str(path))
     problems = (*tree.problems, *_problems(tree, path.parent, folder))
@@ -69,6 +82,15 @@ def servers_in(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the section `servers` of what was read from either file."""
     found = content.get(_SERVERS)
     return found if isinstance(found, dict) else {}
+
+
+def not_in_a_file(tree: Tree) -> Tree:
+    """Return what a file says, which is not where gateways that share a database look."""
+    named = tuple(
+        (tree.line((_SERVERS, name)), f"{_SERVERS}.{name}: {_IN_DATABASE}")
+        for name in servers_in(tree.content)
+    )
+    return replace(tree, problems=(*tree.problems, *named))
 
 
 def with_server(text: str | None, path: Path, name: str, settings: Mapping[str, Any]) -> str:
@@ -108,7 +130,7 @@ def _place_of(reference: SecretRef) -> tuple[str, str]:
 
 
 def _kept(text: str | None, path: Path) -> dict[str, Any]:
-    return {} if text is None else servers_in(read(text, str(path)).content)
+    return servers_in(read(text, str(path)).content) if text else {}
 
 
 def _written(servers: Mapping[str, Any]) -> str:

@@ -20,14 +20,13 @@ from gateway.domain._value import value
 from gateway.domain.decisions import Decision
 from gateway.domain.epoch import Epoch
 from gateway.errors import ConfigError
-from gateway.policy.agreement import Agreement, Alone, Holder, Shared
+from gateway.policy.agreement import Agree, Agreement, Alone, Holder
 from gateway.policy.building import Built, Engine, build_of
 from gateway.policy.refused import Refused
 from gateway.policy.refusing import RefusingEngine
 from gateway.policy.settings import OnChange, PolicyEvent, PolicySettings
 from gateway.policy.sources import Snapshot, take
 from gateway.policy.texts import spelled
-from gateway.ports.board import PolicyBoard
 
 logger = logging.getLogger(__name__)
 
@@ -46,20 +45,20 @@ async def load(
     clock: Callable[[], float] = time.time,
     required: bool = True,
     epoch: Epoch | None = None,
-    board: PolicyBoard | None = None,
+    agree: Agree | None = None,
 ) -> "PolicyHolder":
     """Put the policy of `settings` in force, and keep it up to date until it is closed.
 
     `config` becomes `data.douane.config`. `on_change` is told of the first policy too; it must not
     raise. One that is not `required` and cannot be used yet has an empty digest, and refuses.
-    `epoch` is turned whenever another policy answers. With a `board`, one is in force everywhere.
+    `epoch` is turned whenever another policy answers. `agree` says by whose leave, of many gateways.
 
     Raises:
         ConfigError: The policy cannot be used, with every problem.
 
     """
     holder = PolicyHolder(
-        settings, config, on_change=on_change, clock=clock, epoch=epoch or Epoch(), board=board
+        settings, config, on_change=on_change, clock=clock, epoch=epoch or Epoch(), agree=agree
     )
     try:
         await holder.begin(required=required)
@@ -97,7 +96,7 @@ class PolicyHolder:
         on_change: OnChange,
         clock: Callable[[], float],
         epoch: Epoch,
-        board: PolicyBoard | None,
+        agree: Agree | None,
     ) -> None:
         self._settings = settings
         self._epoch = epoch
@@ -116,7 +115,7 @@ class PolicyHolder:
         self._lies = _Look(number=0, snapshot=None, print="")
         """What that which is being built is built of."""
         self.agreement: Agreement = (
-            Alone(self._put_built) if board is None else Shared(board, self._holder())
+            Alone(self._put_built) if agree is None else agree(self._holder())
         )
         """By whose leave anything is in force."""
 
@@ -192,6 +191,11 @@ class PolicyHolder:
         """
         async with self._changing:
             await self._until_agreed()
+
+    async def register(self, before: str, servers: str) -> None:
+        """Have `servers` be what is registered at every gateway, in the place of `before`; see `Agreement`."""
+        async with self._changing:
+            await self.agreement.register(before, servers)
 
     async def catch_up(self, before: "PolicyHolder") -> None:
         """Return once this holder has seen what lies there later than `before` did.

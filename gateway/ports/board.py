@@ -1,9 +1,10 @@
-"""What gateways that share a database hold to alike: which policy is in force."""
+"""What gateways that share a database hold to alike: which policy is in force, and what is registered."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from gateway.domain._value import value
+from gateway.domain.roster import Roster
 
 
 @value
@@ -11,7 +12,8 @@ class Posted:
     """What stands on the board."""
 
     policy: str
-    """Name of the policy in force; empty where none is yet."""
+    """Name of what is in force, as `roster.named` makes it of a policy and what is registered; empty where
+    none is yet."""
     revision: int
     """How often another one came into force."""
     proposed: str = ""
@@ -21,8 +23,14 @@ class Posted:
 class PolicyBoard(Protocol):
     """Which policy is in force: a change is so at every gateway that lives, or at none.
 
-    Each of its methods raises `PolicyUnavailable` where nobody can say, and nothing is changed then.
+    So is which servers were registered at run time. Each of its methods raises `PolicyUnavailable` where
+    nobody can say, and nothing is changed then.
     """
+
+    @property
+    def roster(self) -> Roster:
+        """What is registered, as it was heard last: one for a process."""
+        ...
 
     def seat(self) -> str:
         """Return a name of its own for whatever decides by a policy: there may be several in a process."""
@@ -39,11 +47,11 @@ class PolicyBoard(Protocol):
         """Wait for `seat` no more."""
         ...
 
-    async def propose(self, name: str, text: bytes, *, anew: bool) -> bool:
-        """Have a policy be the next one, unless it is in force.
+    async def propose(self, name: str, text: bytes, *, over: str, anew: bool) -> bool | None:
+        """Have a policy be the next one, with what is registered, unless both are in force.
 
-        False, and nothing was proposed, if it was in force before another one, and this is not said
-        `anew` by somebody.
+        False, and nothing was proposed, if the policy was in force before another one, and this is not
+        said `anew` by somebody. `None` if what is registered is not called `over` any more.
         """
         ...
 

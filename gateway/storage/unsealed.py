@@ -12,8 +12,11 @@ from gateway.ports.scripts import ScriptStore
 from gateway.ports.standing import StandingAnswers
 from gateway.storage.ledger import KnownPolicy
 
-Named = Callable[[str], str]
-"""Says by which name gateways know a policy of that digest."""
+Named = Callable[[str, str], str]
+"""Says by which name gateways know a policy of that digest, for a call of that server.
+
+Empty where that server was registered, and is so no more, or is another one by now.
+"""
 
 
 @value

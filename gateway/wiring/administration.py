@@ -60,7 +60,7 @@ from gateway.wiring.indexing import archive_of
 from gateway.wiring.made_clients import made_client
 from gateway.wiring.on_demand import PolicyOnDemand
 from gateway.wiring.policy_files import PolicyFilesOf
-from gateway.wiring.registration import Registration, nothing_to_take_up
+from gateway.wiring.registration import Nowhere, Registration, nothing_to_take_up
 from gateway.wiring.replaying import replay_desk
 from gateway.wiring.retaining import keeping_desk
 from gateway.wiring.standing import standing
@@ -96,7 +96,11 @@ async def open_admin(config: Config) -> AsyncIterator[Admin]:
                 servers=partial(_not_running, config),
                 look=_nobody_looks,
                 followers=tuple,
-                registry=Registration(lambda: config, environ=None, take_up=nothing_to_take_up),
+                registry=(
+                    Registration(lambda: config, environ=None, take_up=nothing_to_take_up)
+                    if identity.store.board is None
+                    else Nowhere()
+                ),
                 alerting=Alerting.of_files(config, identity.store),
             ) as admin:
                 yield admin

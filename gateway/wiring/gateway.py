@@ -7,17 +7,20 @@ import resource
 import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
+from gateway.admin.operations import ServerRegistry
 from gateway.admin.rows import rfc3339
 from gateway.builtin.call_streams import CallStreams
 from gateway.builtin.mailboxes import Mailboxes
 from gateway.config import Config
 from gateway.dlp.values import ValueMemory
 from gateway.domain.identity import Credential
+from gateway.domain.roster import Roster
 from gateway.domain.tools import UpstreamId
 from gateway.errors import ConfigError
 from gateway.oauth.metadata import PROTECTED_RESOURCE_PATH
@@ -52,7 +55,7 @@ from gateway.wiring.quotas import limits_of, prices_of, quotas_of
 from gateway.wiring.reading import Reading, require_same_process
 from gateway.wiring.recorded import recorded
 from gateway.wiring.redacting import held_by, levels_of
-from gateway.wiring.registration import Registration
+from gateway.wiring.registration import Registration, SharedRegistration, tried
 from gateway.wiring.runtime import Runtime, runtime
 from gateway.wiring.standing import settled, standing
 from gateway.wiring.tally import RefusalTally
@@ -86,6 +89,8 @@ class Gateway:
             lambda: self._tenure.runtime.policy,
             lambda: self._tenure.runtime.candidate_digest,
         )
+        self._registered = ""
+        """What all gateways have registered, as it was taken up here."""
         self._lasting = standing(
             lambda: self._config, identity, self._policy, lambda: self._admin.commands
         )
@@ -142,9 +147,7 @@ class Gateway:
                 servers=self._servers,
                 look=self._look,
                 followers=lambda: self.recorded.at_work,
-                registry=Registration(
-                    lambda: self._config, environ=os.environ, take_up=self.take_up
-                ),
+                registry=self._registry(),
                 alerting=self.recorded.alerting,
             ) as admin:
                 self._admin = admin
@@ -158,9 +161,36 @@ class Gateway:
             await ended(ending)
             await ended(leaving)
             await ended(collecting)
+            if self._roster is not None:
+                self._roster.stop()
             await self._reloads.end()
             await self._carried.calls.aclose()
             await asyncio.gather(self._tenure.end(), *self._ending)
+
+    def _registry(self) -> ServerRegistry:
+        """Return where servers are registered; from now on others may register some as well."""
+        board, current = self._store.board, lambda: self._config
+        if board is None:
+            return Registration(current, environ=os.environ, take_up=self.take_up)
+        roster = board.roster
+        roster.admit = partial(tried, current=current, environ=os.environ, file=self._path)
+        roster.changed = self.reload
+        if roster.text:
+            self.reload()
+        return SharedRegistration(
+            current,
+            environ=os.environ,
+            take_up=self.take_up,
+            roster=roster,
+            agree=self._agreed_on,
+        )
+
+    async def _agreed_on(self, before: str, after: str) -> None:
+        await self._tenure.runtime.policy.register(before, after)
+
+    @property
+    def _roster(self) -> Roster | None:
+        return None if self._store.board is None else self._store.board.roster
 
     async def _ended_with_whom(self) -> None:
         await ended_with_whom(
@@ -224,7 +254,7 @@ class Gateway:
         while True:
             tries += 1
             current = self._current
-            reading = await asyncio.to_thread(Reading, self._path, self._config)
+            reading = await asyncio.to_thread(Reading, self._path, self._config, self._roster)
             try:
                 await self._switch(reading)
             except ConfigError as error:
@@ -257,6 +287,7 @@ class Gateway:
         tenure.runtime.succeed(retired.runtime)
         self._carried.links.watched = tenure.runtime.crawler.known
         before, self._config = self._config, config
+        self._registered = reading.registered or ""
         self._store.record_by(levels_of(config), held_by(config, os.environ))
         self._carried.quotas.price_by(prices_of(config))
         retired.runtime.crawler.hand_over()
@@ -356,4 +387,8 @@ class Gateway:
             wrong["policy"] = "no policy is in force"
         elif problem := policy.agreement.problem:
             wrong["policy"] = problem
+        if self._roster is not None and self._roster.text != self._registered:
+            wrong["servers"] = (
+                "what is registered at all gateways is not taken up here yet; the log says why"
+            )
         return wrong

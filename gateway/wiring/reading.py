@@ -7,6 +7,7 @@ from pathlib import Path
 from gateway.config import Config, load
 from gateway.config.changes import changed_keys
 from gateway.config.registered import place_of_registered
+from gateway.domain.roster import Roster
 from gateway.errors import ConfigError
 
 
@@ -16,11 +17,19 @@ class Reading:
     What is read of a file after this was made is at least as new as what this compares with.
     """
 
-    def __init__(self, path: Path, before: Config) -> None:
-        """Begin to read `path`; `before` says where servers are registered, which stays."""
-        registered = place_of_registered({"data_dir": str(before.data_dir)}, Path())
+    def __init__(self, path: Path, before: Config, roster: Roster | None = None) -> None:
+        """Begin to read `path`; `before` says where servers are registered, which stays.
+
+        With a `roster` that says what is registered, instead of a file.
+        """
+        place = place_of_registered({"data_dir": str(before.data_dir)}, Path())
         self._path = path
-        self._files = {file: _print(file) for file in (path, registered)}
+        self._files = {
+            file: _print(file) for file in ((path, place) if roster is None else (path,))
+        }
+        self._roster = roster
+        self.registered = None if roster is None else roster.text
+        """What was registered; `None` where a file says it."""
 
     def config(self, environ: Mapping[str, str]) -> Config:
         """Return what they say.
@@ -29,12 +38,14 @@ class Reading:
             ConfigError: It cannot be used.
 
         """
-        config = load(self._path, environ)
+        config = load(self._path, environ, registered=self.registered)
         self._files |= {file: _print(file) for file in _secrets(config)}
         return config
 
     def still_is(self) -> bool:
-        """Whether every file says what it said."""
+        """Whether every file says what it said, and the same is registered."""
+        if self._roster is not None and self._roster.text != self.registered:
+            return False
         return all(_print(file) == print_ for file, print_ in self._files.items())
 
 

@@ -205,7 +205,9 @@ async def runtime(
             late_ends=lasting.late_ends,
             who=who,
             policy=deciding,
-            ledger=lasting.ledger(succession, known_as(config)),
+            ledger=lasting.ledger(
+                succession, known_as(config, store.board.roster if store.board else None)
+            ),
             require_going=lasting.stop.require_none,
             keeper=keeper,
             crawler=crawler,

@@ -7,6 +7,7 @@ from typing import Any
 from gateway.builtin.descriptions import Mode, Settings
 from gateway.builtin.shelf import ClientShelving, Defer, Shelving
 from gateway.config import Config
+from gateway.domain.roster import Roster
 from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.policy.agreement import CENTRAL
 from gateway.policy.settings import DecisionPoint, EngineKind, OpaServer, PolicySettings
@@ -32,12 +33,23 @@ def policy_settings(config: Config) -> PolicySettings:
     )
 
 
-def known_as(config: Config) -> Callable[[str], str]:
-    """Return what says by which name gateways know a policy.
+def known_as(config: Config, roster: Roster | None) -> Callable[[str, str], str]:
+    """Return what says by which name gateways know a policy, for a call of a server by this configuration.
 
-    A policy server's revisions are its own: whichever comes back from it is in force.
+    A policy server's revisions are its own: whichever comes back from it is in force. `roster` is
+    where gateways have what is registered alike: what is not as it says has no name.
     """
-    return (lambda _: CENTRAL) if policy_settings(config).is_central else (lambda digest: digest)
+    is_central = policy_settings(config).is_central
+
+    def name(digest: str, server: str) -> str:
+        policy = CENTRAL if is_central else digest
+        if roster is None:
+            return policy
+        taken_up = config.registered_as.get(server)
+        gone = taken_up is not None and roster.servers.get(server) != taken_up
+        return "" if gone else roster.beside(policy)
+
+    return name
 
 
 def decision_point(config: Config) -> DecisionPoint | None:
@@ -67,7 +79,12 @@ def policy_data(config: Config) -> Mapping[str, Any]:
             "members": sorted(tenant.members),
             "channels": sorted(tenant.channels),
         },
-        "servers": sorted(config.servers),
+        # What all gateways agree on beside their policy makes it no other one.
+        "servers": sorted(
+            config.servers
+            if config.storage.kind == "sqlite"
+            else config.servers.keys() - config.registered
+        ),
     }
 
 

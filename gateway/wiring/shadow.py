@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from gateway.config import Config
 from gateway.domain._value import value
@@ -11,6 +12,7 @@ from gateway.policy.beside import Beside
 from gateway.policy.candidate import Shadowed
 from gateway.policy.reload import PolicyHolder, load
 from gateway.policy.settings import FUEL, EngineKind, PolicySettings
+from gateway.policy.shared import Shared
 from gateway.ports import PolicyEngine
 from gateway.web.metrics import Metrics
 from gateway.wiring.foundation import now
@@ -58,7 +60,7 @@ async def policies(config: Config, store: Stores, metrics: Metrics) -> AsyncIter
             on_change=reporter,
             clock=now,
             epoch=store.epoch,
-            board=store.board,
+            agree=None if store.board is None else partial(Shared, store.board),
         )
         stack.push_async_callback(in_force.close)
         stack.push_async_callback(reporter.settle)

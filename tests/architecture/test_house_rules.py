@@ -50,7 +50,7 @@ OUTLIVED = {
     "pipeline/pipeline.py": "a call's own: it is answered",
     "pipeline/plane_traffic.py": "a call's own: it is on record, and refused",
     "planes/ext_proc.py": "an exchange's own: it ends with an error",
-    "policy/agreement.py": "what all gateways decide by is followed for as long as one runs",
+    "policy/shared.py": "what all gateways decide by is followed for as long as one runs",
     "policy/in_words.py": "a policy's own: it is refused",
     "policy/managed.py": "our own OPA is started again however often",
     "policy/reload.py": "a policy is followed for as long as the gateway runs",

@@ -76,6 +76,7 @@ def member(
         "storage": {"kind": "postgres", "url": f"file:{shared['url']}"},
         "auth": {"key_encryption_key": f"file:{shared['kek']}"},
         "pins": {"recheck": "1h", "fresh": "1h"},
+        "egress": {"allow": ["127.0.0.0/8", "::1"]},
         **GENEROUS,
         **settings,
     }
@@ -185,6 +186,35 @@ def test_a_session_is_greeted_anywhere_and_is_at_home_where_it_goes_on(pair: Pai
     with psycopg.connect(pair.address) as aside:
         asked = "SELECT roamed FROM runs WHERE id = %s"
         assert aside.execute(asked, (found[0]["run"],)).fetchall() == [(False,)]
+
+
+def test_a_server_that_is_registered_at_one_is_so_at_the_other_until_it_is_removed(
+    pair: Pair,
+) -> None:
+    """Also where the other one stood still meanwhile, and has heard of nothing."""
+    pair.rows("servers", "add", "copy", "--url", pair.raw.url.replace("127.0.0.1", "localhost"))
+    until(lambda: registered(pair, other=True) == {"copy"})
+    pair.one.running.approve_all("copy")
+    at_other = Poster(pair.one, "copy", name="copies", by=pair.other.url)
+    assert at_other.call("allowed", HELLO).refusal is None
+    other = pair.other.running.process
+    other.send_signal(signal.SIGSTOP)
+    try:
+        pair.rows("servers", "remove", "copy")
+    finally:
+        other.send_signal(signal.SIGCONT)
+    carried = pair.raw.methods.count("tools/call")
+    refused = at_other.call("allowed", HELLO)
+    assert refused.status == 404 or refused.refusal is not None, refused
+    assert pair.raw.methods.count("tools/call") == carried
+    until(lambda: registered(pair, other=True) == set())
+    until(lambda: at_other.call("allowed", HELLO).status == 404)
+    assert pair.raw.methods.count("tools/call") == carried
+    assert not [*pair.one.folder.rglob("servers.yaml"), *pair.other.folder.rglob("servers.yaml")]
+
+
+def registered(pair: Pair, *, other: bool) -> set[str]:
+    return {row["server"] for row in pair.rows("servers", "list", other=other) if row["registered"]}
 
 
 def test_there_is_one_record_of_both(pair: Pair) -> None:

@@ -163,7 +163,7 @@ class Base:
         opened.callback(session.close)
         state = SharedState.open(setting.conninfo, deadline_s=setting.deadline_s, told=setting.told)
         opened.push_async_callback(state.close)
-        board = PostgresBoard(setting.conninfo, replica=setting.replica)
+        board = PostgresBoard(setting.conninfo, replica=setting.replica, key=secrets.keys.hmac)
         opened.callback(board.close)
         await board.look()
         allowance = PostgresAllowance(setting.conninfo, replica=setting.replica)

@@ -7,6 +7,7 @@ from typing import Any, Final, LiteralString, TypeVar
 
 import psycopg
 
+from gateway.domain.roster import Roster
 from gateway.errors import PolicyUnavailable
 from gateway.ports.board import Posted
 from gateway.storage.postgres.connection import Connection, Session
@@ -21,8 +22,10 @@ _LIVE: Final = "SELECT name, decides FROM replicas WHERE heard > clock_timestamp
 class PostgresBoard:
     """A `PolicyBoard`. What it says was committed; what it cannot say is raised."""
 
-    def __init__(self, conninfo: str, *, replica: str) -> None:
-        """Connect at first use. `replica` names this process, and no other one."""
+    def __init__(self, conninfo: str, *, replica: str, key: bytes) -> None:
+        """Connect at first use. `replica` names this process, and no other one; by `key` gateways know each other."""
+        self.roster = Roster(key)
+        """What is registered; see `PolicyBoard`."""
         self._session = Session(conninfo, application="douane board", patience_s=_PATIENCE_S)
         self._replica = replica
         self._steps: list[Callable[[], Awaitable[None]]] = []
@@ -50,10 +53,11 @@ class PostgresBoard:
         """Wait for `seat` no more; see `PolicyBoard`."""
         await self._ask("SELECT leave_1(%s)", (seat,))
 
-    async def propose(self, name: str, text: bytes, *, anew: bool) -> bool:
-        """Have a policy be the next one; see `PolicyBoard`."""
-        ((proposed,),) = await self._ask("SELECT propose_1(%s, %s, %s)", (name, text, anew))
-        return bool(proposed)
+    async def propose(self, name: str, text: bytes, *, over: str, anew: bool) -> bool | None:
+        """Have a policy be the next one, with what is registered; see `PolicyBoard`."""
+        said = (name, text, over, anew)
+        ((proposed,),) = await self._ask("SELECT propose_2(%s, %s, %s, %s)", said)
+        return None if proposed is None else bool(proposed)
 
     async def refuse(self, name: str, because: str) -> None:
         """Have it come into force nowhere; see `PolicyBoard`."""

@@ -104,9 +104,9 @@ async def test_a_role_takes_part_in_what_all_gateways_have_alike(
     address: str, owner: Connection
 ) -> None:
     with role(owner, "admit_gateway_to_board_1") as gate:
-        with closing(PostgresBoard(named(address, gate), replica="one")) as board:
+        with closing(PostgresBoard(named(address, gate), replica="one", key=b"k")) as board:
             seat = board.seat()
-            assert await board.propose("p", b"text", anew=True)
+            assert await board.propose("p", b"text", over="", anew=True)
             posted = await board.hear(seat, decides="", prepared="p")
             assert (posted.policy, posted.revision) == ("p", 1)
             assert (await board.text("p"), await board.problem("p")) == (b"text", "")

@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from gateway.domain.premises import NOTHING, Premise
+from gateway.domain.roster import Roster, named
 from gateway.errors import Changed, ConfigError, PolicyUnavailable
-from gateway.policy import agreement
-from gateway.policy.agreement import CENTRAL, Holder, Shared
+from gateway.policy import shared
+from gateway.policy.agreement import CENTRAL, Holder
 from gateway.policy.building import Built
 from gateway.policy.refusing import RefusingEngine
 from gateway.policy.reload import PolicyHolder, load
 from gateway.policy.settings import PolicyEvent, PolicySettings
+from gateway.policy.shared import Shared, _Ready
 from gateway.policy.sources import Snapshot
 from gateway.policy.texts import spelled
 from gateway.storage.postgres.board import PostgresBoard
@@ -31,8 +33,8 @@ BETTER = {"target": {"name": "better"}}
 PATIENCE_S = 60.0
 
 
-def told(text: str) -> bytes:
-    return spelled(Snapshot(name=text, files={}), {})
+def told(text: str, servers: str = "") -> bytes:
+    return spelled(Snapshot(name=text, files={}), {}, servers)
 
 
 class Engine(RefusingEngine):
@@ -100,7 +102,7 @@ async def gateways(
     async with AsyncExitStack() as stack:
         made = []
         for n in range(count):
-            board = PostgresBoard(address, replica=f"r{n}")
+            board = PostgresBoard(address, replica=f"r{n}", key=b"k")
             stack.callback(board.close)
             gateway = Gateway(board, **more)
             stack.push_async_callback(gateway.agreement.close)
@@ -171,7 +173,7 @@ async def test_what_not_all_have_in_time_comes_into_force_nowhere(
 ) -> None:
     async with gateways(address, 2) as (one, other):
         other.may_build.clear()
-        monkeypatch.setattr(agreement, "_PATIENCE_S", 0.2)
+        monkeypatch.setattr(shared, "_PATIENCE_S", 0.2)
         with pytest.raises(ConfigError) as found:
             await one.offers("two")
         assert found.value.problems == ("not every gateway had it in time",)
@@ -281,8 +283,151 @@ async def test_without_the_board_nothing_comes_into_force_and_nobody_is_ready_fo
             await one.offers("two")
         with pytest.raises(PolicyUnavailable):
             await one.board.look_again()
-        monkeypatch.setattr(agreement, "_STALE_S", -1.0)
+        monkeypatch.setattr(shared, "_STALE_S", -1.0)
         assert "was not heard" in one.agreement.problem
+
+
+WEB = '{"servers": {"web": {"url": "https://web.example/mcp"}}}'
+NEWS = '{"servers": {"news": {"url": "https://news.example/mcp"}}}'
+NONE = '{"servers": {}}'
+
+
+async def registers(gateway: Gateway, servers: str) -> None:
+    await gateway.agreement.register(gateway.board.roster.text, servers)
+
+
+async def knows(gateway: Gateway, servers: str) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while gateway.board.roster.text != servers:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_server_that_is_registered_at_one_is_so_at_all_and_so_is_its_removal(
+    address: str, owner: Connection
+) -> None:
+    async with gateways(address, 3) as (one, other, third):
+        told: list[str] = []
+        third.board.roster.changed = lambda: told.append(third.board.roster.text)
+        await registers(one, WEB)
+        assert in_force(owner) == (named("one", WEB), 2, "")
+        for each in (one, other, third):
+            await knows(each, WEB)
+            assert (each.history, each.agreement.problem) == (["one"], "")
+        assert list(third.board.roster.servers) == ["web"]
+        await registers(other, NONE)
+        for each in (one, third):
+            await knows(each, NONE)
+        assert (in_force(owner)[1], told) == (3, [WEB, NONE])
+
+
+async def test_what_one_gateway_could_not_have_is_registered_nowhere(
+    address: str, owner: Connection
+) -> None:
+    def admit(_: str) -> None:
+        raise ConfigError("no", problems=["servers.yaml:1: `WEB` is not set"])
+
+    async with gateways(address, 2) as (one, other):
+        other.board.roster.admit = admit
+        with pytest.raises(ConfigError, match="at no gateway") as found:
+            await registers(one, WEB)
+        assert "r1/" in found.value.problems[0]
+        assert "`WEB` is not set" in found.value.problems[0]
+        assert in_force(owner) == ("one", 1, "")
+        assert [each.board.roster.text for each in (one, other)] == ["", ""]
+
+
+async def test_what_no_gateway_has_written_is_registered_nowhere(
+    address: str, owner: Connection
+) -> None:
+    """Whoever keeps the database may write what is in force, and would have secrets of ours sent to a server."""
+    async with gateways(address, 1) as (one,):
+        name = named("one", WEB)
+        for text in (told("one", WEB), told("one", Roster(b"other").vouched(WEB))):
+            owner.execute("DELETE FROM policies WHERE digest = %s", (name,))
+            owner.execute("INSERT INTO policies (digest, content) VALUES (%s, %s)", (name, text))
+            owner.execute("UPDATE in_force SET policy = %s", (name,))
+            await one.agreement.step()
+            assert name in one.agreement.problem
+            with pytest.raises(ConfigError, match="none of these gateways"):
+                await one.agreement._made_ready(name)
+        assert one.board.roster.text == ""
+
+
+async def test_of_two_who_register_at_once_none_takes_back_what_the_other_has(
+    address: str, owner: Connection
+) -> None:
+    """Each goes on from what is registered: also where memory is a moment behind."""
+    async with gateways(address, 2) as (one, other):
+        other.agreement._following.cancel()
+        text = told("one", NEWS)
+        await registers_alone(one, owner, WEB)
+        late = await other.board.propose(named("one", NEWS), text, over="", anew=True)
+        assert late is None
+        assert in_force(owner)[0] == named("one", WEB)
+        with pytest.raises(ConfigError, match="meanwhile"):
+            await other.agreement.register("", NEWS)
+        assert in_force(owner)[0] == named("one", WEB)
+
+
+async def registers_alone(gateway: Gateway, owner: Connection, servers: str) -> None:
+    """Register while nobody else is heard of."""
+    owner.execute("DELETE FROM replicas WHERE name <> %s", (gateway.agreement._seat,))
+    await registers(gateway, servers)
+
+
+async def test_a_policy_that_changes_leaves_what_is_registered(
+    address: str, owner: Connection
+) -> None:
+    async with gateways(address, 2) as (one, other):
+        await registers(one, WEB)
+        assert await one.offers("two") == "two"
+        await other.until("two")
+        assert in_force(owner) == (named("two", WEB), 3, "")
+        assert other.board.roster.text == WEB
+
+
+async def test_whoever_begins_has_what_is_registered_and_no_policy_of_before(
+    address: str, owner: Connection
+) -> None:
+    async with gateways(address, 1) as (one,):
+        await one.offers("two")
+        await registers(one, WEB)
+        async with gateways(address, 1, first="one") as (late,):
+            assert (late.history, late.board.roster.text) == (["two"], WEB)
+        async with gateways(address, 1, first="three") as (late,):
+            assert (late.history, late.board.roster.text) == (["three"], WEB)
+        await one.until("three")
+        assert in_force(owner) == (named("three", WEB), 4, "")
+
+
+async def test_no_call_of_a_server_that_was_removed_elsewhere_is_kept(
+    address: str, owner: Connection
+) -> None:
+    """The other gateway has not looked since: its call makes it look, and is of no server any more."""
+    with_runs(owner, "r")
+    async with gateways(address, 2) as (one, other), replica(address, "r1") as end:
+        await registers(one, WEB)
+        await knows(other, WEB)
+        other.agreement._following.cancel()
+        end.ledger._memories = {Premise.POLICY: other.board.look_again}
+        roster = other.board.roster
+
+        def known(policy: str, server: str) -> str:
+            return "" if server == "web" and "web" not in roster.servers else roster.beside(policy)
+
+        ledger = PolicedLedger(end.ledger, Names("one"), named=known)
+        rests = replace(resting_on("r"), policy="one")
+        assert (await ledger.put(record("a", server="web"), rests, NOTHING)).id == "a"
+        await registers_alone(one, owner, NONE)
+        assert roster.text == WEB
+        for name in ("b", "c"):
+            with pytest.raises(Changed) as found:
+                await ledger.put(record(name, server="web"), rests, NOTHING)
+            assert found.value.what == {Premise.POLICY}
+            await other.agreement.step()
+            await knows(other, NONE)
+        assert (await ledger.put(record("d", server="mail"), rests, NOTHING)).id == "d"
+    assert in_tray(owner) == ["a", "d"]
 
 
 class Names:
@@ -303,9 +448,9 @@ async def test_a_call_that_an_older_policy_decided_is_decided_again_by_the_newer
     async with gateways(address, 1) as (one,), replica(address, "r1") as end:
         end.ledger._memories = {Premise.POLICY: one.board.look_again}
         one.agreement._following.cancel()
-        one.agreement._next = ("two", one.make("two"), one._put)
+        one.agreement._next = _Ready(name="two", servers="", built=one.make("two"), put=one._put)
         owner.execute("UPDATE in_force SET policy = 'two'")
-        ledger = PolicedLedger(end.ledger, Names("one", "two"), named=lambda name: name)
+        ledger = PolicedLedger(end.ledger, Names("one", "two"), named=lambda name, _: name)
         with pytest.raises(Changed) as found:
             await ledger.put(record("a"), replace(resting_on("r"), policy="one"), NOTHING)
         assert found.value.what == {Premise.POLICY}
@@ -321,7 +466,7 @@ async def test_what_does_not_hold_here_is_written_nowhere(address: str, owner: C
     owner.execute("UPDATE in_force SET policy = %s", (CENTRAL,))
     async with replica(address) as end:
         policy = Names("sha256:theirs")
-        ledger = PolicedLedger(end.ledger, policy, named=lambda _: CENTRAL)
+        ledger = PolicedLedger(end.ledger, policy, named=lambda *_: CENTRAL)
         kept = replace(resting_on("r"), policy="sha256:theirs")
         assert (await ledger.put(record("a"), kept, NOTHING)).id == "a"
         policy.held = ()
@@ -336,9 +481,10 @@ async def holding(
 ) -> AsyncIterator[tuple[PolicyHolder, list[PolicyEvent]]]:
     """Decide by a folder, as one of the gateways over a database."""
     events: list[PolicyEvent] = []
-    with closing(PostgresBoard(address, replica=name)) as board:
+    with closing(PostgresBoard(address, replica=name, key=b"k")) as board:
         settings = PolicySettings(path=str(folder))
-        holder = await load(settings, {"of": name}, on_change=events.append, board=board)
+        agree = partial(Shared, board)
+        holder = await load(settings, {"of": name}, on_change=events.append, agree=agree)
         try:
             yield holder, events
         finally:

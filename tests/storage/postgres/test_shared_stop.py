@@ -30,8 +30,8 @@ class Gateway:
 @pytest.fixture
 async def two(address: str) -> AsyncIterator[tuple[Gateway, Gateway]]:
     with (
-        closing(PostgresBoard(address, replica="one")) as one,
-        closing(PostgresBoard(address, replica="other")) as other,
+        closing(PostgresBoard(address, replica="one", key=b"k")) as one,
+        closing(PostgresBoard(address, replica="other", key=b"k")) as other,
     ):
         yield Gateway(one), Gateway(other)
 
