@@ -1,8 +1,11 @@
 """A no of old memory is asked again: what one gateway has just registered, another may not know yet."""
 
 import asyncio
-from collections.abc import Callable
+import math
+import time
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Final
 
 from gateway.domain.epoch import Epoch
 from gateway.domain.identity import Credential, Principal
@@ -10,20 +13,32 @@ from gateway.errors import Unauthenticated
 from gateway.ports import Authenticator
 from gateway.turns import in_thread
 
+_EACH_S: Final = 0.05
+"""Seconds from one look to the next: so many strangers come, and so often is a database asked for them."""
+
 
 class Look:
     """Has memory show what others have changed by the time that somebody asks for it.
 
-    It waits for a database, and is done once for all who are refused before it begins: anybody can be
-    refused.
+    It waits for a database, and is done once for all who are refused before it begins, twenty times a
+    second at most: anybody can be refused.
     """
 
-    def __init__(self, follow: Callable[[], object]) -> None:
-        """`follow` has memory show it, waiting."""
+    def __init__(
+        self,
+        follow: Callable[[], object],
+        *,
+        elapsed: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`follow` has memory show it, waiting; `elapsed` is what time is measured with."""
         self._follow = follow
+        self._elapsed = elapsed
+        self._sleep = sleep
         self._turn = asyncio.Lock()
         self._begun = 0
         self._ended = 0
+        self._begun_at = -math.inf
 
     async def __call__(self) -> None:
         """Return once memory shows what was committed before.
@@ -32,13 +47,17 @@ class Look:
             IdentityUnavailable: It cannot be seen.
 
         """
-        await in_thread(self._turn, partial(self._look, self._begun))
+        begun = self._begun
+        if (early_s := self._begun_at + _EACH_S - self._elapsed()) > 0:
+            await self._sleep(early_s)
+        await in_thread(self._turn, partial(self._look, begun))
 
     def _look(self, begun: int) -> None:
         """Follow, unless that was done by a look that began after the first `begun` of them."""
         if self._ended > begun:
             return
         self._begun = number = self._begun + 1
+        self._begun_at = self._elapsed()
         self._follow()
         self._ended = number
 

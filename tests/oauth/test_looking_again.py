@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,36 @@ async def test_of_many_who_are_refused_at_once_the_database_is_asked_twice() -> 
     results = await asyncio.gather(first, *rest, return_exceptions=True)
     assert {type(one) for one in results} == {Unauthenticated}
     assert others.followed == 2
+
+
+async def test_of_those_who_are_refused_one_after_the_other_the_database_is_asked_so_often() -> (
+    None
+):
+    """Twenty times a second, whoever asks and however fast: the others wait a moment for their no."""
+    others, now = Others(gate := Gate()), 100.0
+    looks: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        await asyncio.sleep(0)
+
+    def follow() -> None:
+        looks.append(now)
+        others.follow()
+
+    look = Look(follow, elapsed=lambda: now, sleep=sleep)
+    again = LooksAgain(gate, look=look, epoch=others.epoch)
+    for _ in range(100):
+        with pytest.raises(Unauthenticated):
+            await again.authenticate(TOKEN, ENDPOINT)
+        now += 0.001
+    assert len(looks) == 100
+    assert min(later - earlier for earlier, later in pairwise(looks)) >= 0.049
+    now += 60
+    others._registered = True
+    assert await again.authenticate(TOKEN, ENDPOINT) == ALICE
+    assert looks[-1] == now
 
 
 async def test_a_look_that_has_failed_is_nobodys_answer() -> None:
