@@ -436,7 +436,7 @@ class Config(Section):
         if planes is not None and (any(planes.every) or planes.experimental_interceptors):
             raise ValueError(
                 "`kind: postgres`: leave out `planes`: what one owes is known to the gateway alone that "
-                "it has asked"
+                "it has asked; have planes ask a gateway of its own with `kind: sqlite`"
             )
         for name, server in info.data.get("servers", {}).items():
             if server.command:
