@@ -242,7 +242,8 @@ class Shared:
                 because = await self._board.problem(name) or "another one was proposed meanwhile"
                 raise ConfigError("it came into force at no gateway", problems=[because])
             if loop.time() > until:
-                await self._board.refuse(name, "not every gateway had it in time")
+                late = ", ".join(await self._board.lacking(name))
+                await self._board.refuse(name, f"not every gateway had it in time: {late} had not")
             await asyncio.sleep(_WAIT_S)
 
     async def _in_force(self) -> Built:

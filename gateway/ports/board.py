@@ -1,6 +1,6 @@
 """What gateways that share a database hold to alike: which policy is in force, and what is registered."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from gateway.domain._value import value
@@ -63,12 +63,23 @@ class PolicyBoard(Protocol):
         """Return why it was refused; empty if it was not."""
         ...
 
+    async def lacking(self, name: str) -> Sequence[str]:
+        """Return who lives and could not decide by what is proposed by this name, by their names."""
+        ...
+
     async def text(self, name: str) -> bytes:
         """Return the text that was proposed by this name."""
         ...
 
     async def seats(self) -> Mapping[str, str]:
         """Return by which policy each one decides that lives, by their names."""
+        ...
+
+    async def configured(self, told: str) -> Sequence[tuple[str, str]]:
+        """Tell how this gateway is configured, and return what each that lives has told.
+
+        Whoever is configured so for longest is first. Nothing is decided by it.
+        """
         ...
 
     def follow(self, step: Callable[[], Awaitable[None]]) -> Callable[[], None]:

@@ -40,6 +40,7 @@ from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address
 from gateway.web.registry import Registry
 from gateway.wiring.administration import admin_of, place_of
+from gateway.wiring.alike import Alike
 from gateway.wiring.background import begun, ended
 from gateway.wiring.carried import Carried
 from gateway.wiring.code import told_of
@@ -117,6 +118,7 @@ class Gateway:
         )
         self._metrics.count_quotas(self._carried.quotas.fullest())
         self._metrics.count_owed(lambda: self._carried.debts.held)
+        self._alike = Alike(identity.store.board, lambda: self._config)
         self._current: Tenure | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._reloads = Turns(self._take_up)
@@ -131,6 +133,7 @@ class Gateway:
         watching = begun(self._identity.watch(), "watching identity providers")
         collecting = begun(collected(self._carried.debts), "settling what planes owe")
         leaving = begun(self._ended_with_whom(), "ending what nobody is there for")
+        comparing = begun(self._alike.follow(), "comparing configurations")
         settling = begun(settled(self._lasting.questions.standing), "settling standing answers")
         ending = begun(late_settled(self._lasting.late_ends), "ending tasks")
         try:
@@ -160,6 +163,7 @@ class Gateway:
             await ended(settling)
             await ended(ending)
             await ended(leaving)
+            await ended(comparing)
             await ended(collecting)
             if self._roster is not None:
                 self._roster.stop()
@@ -332,6 +336,7 @@ class Gateway:
                 **self.watch.facts(),
                 **stopped_facts(self._lasting.stop),
                 **self._tenure.runtime.policy.agreement.facts,
+                **self._alike.facts,
                 **self._tenure.runtime.search.facts(),
             },
             guard=guard,
@@ -391,4 +396,6 @@ class Gateway:
             wrong["servers"] = (
                 "what is registered at all gateways is not taken up here yet; the log says why"
             )
+        if problem := self._alike.problem:
+            wrong["configuration"] = problem
         return wrong

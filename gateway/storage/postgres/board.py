@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, LiteralString, TypeVar
 
 import psycopg
@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 _PATIENCE_S: Final = 5.0
 _NUMBERS: Final = itertools.count(1)
+_LACKING: Final = "SELECT name FROM replicas WHERE heard > clock_timestamp() - interval '10 seconds' AND prepared <> %s ORDER BY name"
 _LIVE: Final = "SELECT name, decides FROM replicas WHERE heard > clock_timestamp() - interval '10 seconds' ORDER BY name"
 
 
@@ -68,6 +69,10 @@ class PostgresBoard:
         rows = await self._ask("SELECT problem FROM policies WHERE digest = %s", (name,))
         return "".join(problem for (problem,) in rows)
 
+    async def lacking(self, name: str) -> Sequence[str]:
+        """Return who lives and could not decide by it; see `PolicyBoard`."""
+        return [seat for (seat,) in await self._ask(_LACKING, (name,))]
+
     async def text(self, name: str) -> bytes:
         """Return its text; see `PolicyBoard`."""
         rows = await self._ask("SELECT content FROM policies WHERE digest = %s", (name,))
@@ -80,6 +85,10 @@ class PostgresBoard:
     async def seats(self) -> Mapping[str, str]:
         """Return who lives, and by what it decides; see `PolicyBoard`."""
         return dict(await self._ask(_LIVE))
+
+    async def configured(self, told: str) -> Sequence[tuple[str, str]]:
+        """Tell how this gateway is configured; see `PolicyBoard`."""
+        return await self._ask("SELECT * FROM configured_1(%s, %s)", (self._replica, told))
 
     def follow(self, step: Callable[[], Awaitable[None]]) -> Callable[[], None]:
         """Have `step` done where a look finds another policy; see `PolicyBoard`."""

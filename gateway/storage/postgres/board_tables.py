@@ -5,7 +5,7 @@ from typing import Final
 
 from gateway.storage.postgres.migrations import Migration, Tables
 
-_NAMES: Final = ("tables", "servers")
+_NAMES: Final = ("tables", "servers", "alike")
 
 
 def _script(number: int, name: str) -> str:

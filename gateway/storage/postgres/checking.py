@@ -35,7 +35,7 @@ _ADMITTED: Final = """
 SELECT has_table_privilege('users', 'INSERT') AND has_table_privilege('baselines', 'INSERT')
     AND has_table_privilege('moving', 'SELECT') AND has_schema_privilege('words', 'USAGE')
     AND (SELECT bool_and(has_function_privilege(oid, 'EXECUTE')) FROM pg_proc
-        WHERE proname IN ('put_1', 'lead_1', 'hear_1', 'propose_2', 'lag_1') AND pronamespace = 'public'::regnamespace)
+        WHERE proname IN ('put_1', 'lead_1', 'hear_1', 'configured_1', 'propose_2', 'lag_1') AND pronamespace = 'public'::regnamespace)
 """
 
 

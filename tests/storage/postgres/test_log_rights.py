@@ -111,6 +111,7 @@ async def test_a_role_takes_part_in_what_all_gateways_have_alike(
             assert (posted.policy, posted.revision) == ("p", 1)
             assert (await board.text("p"), await board.problem("p")) == (b"text", "")
             assert await board.seats() == {seat: ""}
+            assert await board.configured("x") == [("one", "x")]
             await board.refuse("q", "no")
             await board.stop("x")
             assert await board.go("x") is None

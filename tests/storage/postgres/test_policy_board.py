@@ -176,7 +176,8 @@ async def test_what_not_all_have_in_time_comes_into_force_nowhere(
         monkeypatch.setattr(shared, "_PATIENCE_S", 0.2)
         with pytest.raises(ConfigError) as found:
             await one.offers("two")
-        assert found.value.problems == ("not every gateway had it in time",)
+        late = f"{other.agreement._seat} had not"
+        assert found.value.problems == (f"not every gateway had it in time: {late}",)
         assert in_force(owner) == ("one", 1, "")
 
 
@@ -428,6 +429,28 @@ async def test_no_call_of_a_server_that_was_removed_elsewhere_is_kept(
             await knows(other, NONE)
         assert (await ledger.put(record("d", server="mail"), rests, NOTHING)).id == "d"
     assert in_tray(owner) == ["a", "d"]
+
+
+async def test_how_each_gateway_that_lives_is_configured_is_told_the_oldest_first(
+    address: str, owner: Connection
+) -> None:
+    async with gateways(address, 3) as (one, other, third):
+        assert await third.board.configured("x") == [("r2", "x")]
+        assert await one.board.configured("y") == [("r2", "x"), ("r0", "y")]
+        assert await other.board.configured("x") == [("r2", "x"), ("r0", "y"), ("r1", "x")]
+        assert await third.board.configured("z") == [("r0", "y"), ("r1", "x"), ("r2", "z")]
+        assert (await one.board.configured("y"))[0] == ("r0", "y")
+        await one.offers("two")  # a gateway may decide at several places: it is one all the same
+        seat = one.board.seat()
+        await one.board.hear(seat, decides="two", prepared="two")
+        assert await one.board.configured("y") == [("r0", "y"), ("r1", "x"), ("r2", "z")]
+        other.agreement._following.cancel()
+        await asyncio.wait([other.agreement._following])
+        owner.execute(
+            "UPDATE replicas SET heard = clock_timestamp() - interval '11 seconds'"
+            " WHERE starts_with(name, 'r1/')"
+        )
+        assert ("r1", "x") not in await one.board.configured("y")
 
 
 class Names:
