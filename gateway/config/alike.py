@@ -56,6 +56,8 @@ def _plain(path: str, content: Any) -> Any:
             return sorted(map(str, content))
         case SecretRef():
             return f"{content.kind}:{Path(content.name).name}"
+        case _:
+            pass
     if path in _FILES and "://" not in str(content):
         content = Path(content)
     return content.name if isinstance(content, Path) else str(content)
