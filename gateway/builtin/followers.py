@@ -86,7 +86,7 @@ class Followers:
     def box(self, key: Key, *, resumable: bool) -> Mailbox:
         """Return the mailbox of `key`, made where there is none."""
         found = self._boxes.find(key)
-        if found is None and (old := self._boxes.excess()) is not None:
+        if found is None and (old := self._boxes.excess(key[0])) is not None:
             self.forget(old)
         box = found or self._boxes.of(key, resumable=resumable)
         if box.subscribed_by is not self:

@@ -63,8 +63,10 @@ class Follows:
 
     async def stream(self, call: Call) -> Reply:
         """Open a session's stream; what the session followed before a restart it follows again."""
-        reply = await self._carry(call)
-        uris = self._notices.missing(call.id)
+        try:
+            reply = await self._carry(call)
+        finally:  # also if its client has gone meanwhile: nobody else asks for them
+            uris = self._notices.missing(call.id)
         if isinstance(reply.body, bytes) or not uris:
             return reply
         return replace(reply, body=self._following(call, reply.body, uris))

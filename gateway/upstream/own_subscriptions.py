@@ -115,8 +115,10 @@ class Subscriptions:
     def leave(self, principal: str, holder: str) -> None:
         """Take note that a holder follows nothing any more."""
         for key, line in tuple(self._lines.items()):
+            if key[0] != principal:
+                continue  # many may be forgotten at once, and follow very much together
             uris = [uri for uri, holders in line.holders.items() if holder in holders]
-            if key[0] == principal and uris:
+            if uris:
                 task = asyncio.create_task(self._drop(key, holder, uris))
                 self._leaving.add(task)
                 task.add_done_callback(self._leaving.discard)
