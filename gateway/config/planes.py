@@ -230,7 +230,29 @@ class CarriedPlane(AskingPlane):
         return replace(plane, kind=kind, deadline_s=self.deadline)
 
 
-class SilentPlane(CarriedPlane):
+class RoutedPlane(CarriedPlane):
+    """An Envoy: its clients come to each server by one path, which it sends on or makes another of."""
+
+    paths: dict[Word, Word] = written({})
+    """What it calls a server -> the path by which its clients come there; without, `/mcp/` and the name."""
+
+    @model_validator(mode="after")
+    def _to_servers_of_its_own(self) -> Self:
+        for server, path in self.paths.items():
+            if server not in self.servers:
+                raise ValueError(f"`paths` names `{server}`, which is none of `servers`")
+            if not path.startswith("/") or set(path) & {"?", "#"}:
+                raise ValueError(f"`{path}` is no path: it begins with `/`, and has no query")
+        return self
+
+    def carried(
+        self, kind: PlaneKind, name: str, environ: Mapping[str, str], public_url: str
+    ) -> Plane:
+        """Return the domain's form; see `asking`."""
+        return replace(super().carried(kind, name, environ, public_url), paths=self.paths)
+
+
+class SilentPlane(RoutedPlane):
     """One that shows nothing of what comes back: Envoy's ext_authz."""
 
     def value(self, name: str, environ: Mapping[str, str], public_url: str) -> Plane:
@@ -253,7 +275,7 @@ class SeenPlane(CarriedPlane):
         return replace(plane, report_within_s=self.report_within, duties=duties)
 
 
-class ExtProcPlane(SeenPlane):
+class ExtProcPlane(RoutedPlane, SeenPlane):
     def value(self, name: str, environ: Mapping[str, str], public_url: str) -> Plane:
         """Return the domain's form; see `asking`."""
         return self.seen(PlaneKind.EXT_PROC, name, environ, public_url)

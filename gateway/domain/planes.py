@@ -74,6 +74,12 @@ class Plane:
     kind: PlaneKind = PlaneKind.AUTHZEN
     deadline_s: float = 1.5
     """How long it waits for an answer; a later yes is a no."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Of those of its servers whose clients come by another path than `path_of` says by itself."""
+
+    def path_of(self, server: str) -> str:
+        """Return the one path by which clients come to what it calls `server`."""
+        return self.paths.get(server, f"/mcp/{server}")
 
     @property
     def gives_ours(self) -> bool:

@@ -32,7 +32,7 @@ class Surroundings:
 
 
 def envoy(around: Surroundings, listen: tuple[str, int]) -> Mapping[str, Any]:
-    """Return a bootstrap of Envoy that has clients at `listen`, `/mcp/SERVER` for each server."""
+    """Return a bootstrap of Envoy that has clients at `listen`, by one path for each server."""
     clusters = [_douane(around), _jwks(around)]
     clusters += [_cluster(f"server_{name}", url) for name, url in around.servers.items()]
     return {
@@ -122,7 +122,7 @@ def _route(around: Surroundings, name: str) -> Mapping[str, Any]:
     path = urlsplit(around.servers[name]).path or "/"
     found: dict[str, Any] = {
         "name": name,
-        "match": {"path": f"/mcp/{name}"},
+        "match": {"path": around.plane.path_of(name)},
         "route": {
             "cluster": f"server_{name}",
             "regex_rewrite": {"pattern": {"regex": ".*"}, "substitution": path},
@@ -156,7 +156,7 @@ def _tokens(around: Surroundings) -> Mapping[str, Any]:
         for name in around.servers
     }
     rules = [
-        {"match": {"path": f"/mcp/{name}"}, "requires": {"provider_name": name}}
+        {"match": {"path": around.plane.path_of(name)}, "requires": {"provider_name": name}}
         for name in around.servers
     ]
     return {

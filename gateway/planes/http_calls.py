@@ -130,7 +130,7 @@ async def decided(
     who = said_by(plane, claims.get("iss"), claims.get("sub"))
     try:
         place.take_for(who)
-        inbound = await in_turn(who, weight(asked.body), _read, asked, force.limits)
+        inbound = await in_turn(who, weight(asked.body), _read, plane, asked, force.limits)
     except GatewayError as error:
         turned = await force.traffic.refuse(
             error, source_ip=source_ip, request_id=asked.request_id, plane=plane
@@ -152,7 +152,7 @@ async def decided(
     return Decided(outcome=outcome, message=inbound.message, profile=inbound.profile)
 
 
-def _read(asked: HttpAsked, limits: Any) -> Inbound:
+def _read(plane: Plane, asked: HttpAsked, limits: Any) -> Inbound:
     """Return the one message of a request whose body is whole and as it was sent.
 
     Raises:
@@ -165,6 +165,10 @@ def _read(asked: HttpAsked, limits: Any) -> Inbound:
     if "?" in asked.path:
         # It would go on to the server, and nothing of it is decided on.
         raise ProtocolError("No query passes by this plane")
+    if asked.server in plane.servers and asked.path != plane.path_of(asked.server):
+        # So would what stands behind a prefix, or in another case.
+        public = "By another path nothing passes by this plane: `paths` says by which one it does"
+        raise ProtocolError(public)
     if asked.header("content-encoding") not in {"", "identity"}:
         raise ProtocolError("The body must not be compressed", status=415)
     length = [text for name, text in asked.headers if name == "content-length"]

@@ -107,11 +107,9 @@ KEYS = {
     "Planes": "authzen experimental_interceptors ext_authz ext_proc ext_mcp grpc",
     "InterceptorHostSection": "key servers client asserts issuers subjects groups scopes report_within "
     "duties runs",
-    "SilentPlane": "key servers issuers subjects groups client scopes deadline",
-    **dict.fromkeys(
-        ("ExtProcPlane", "ExtMcpPlane"),
-        "key servers issuers subjects groups client scopes deadline report_within",
-    ),
+    "SilentPlane": "key servers issuers subjects groups client scopes deadline paths",
+    "ExtProcPlane": "key servers issuers subjects groups client scopes deadline report_within paths",
+    "ExtMcpPlane": "key servers issuers subjects groups client scopes deadline report_within",
     "GrpcListener": "listen certificate key client_ca",
     "AuthzenPlane": "key servers issuers subjects groups client scopes tasks reports report_within duties "
     "access_requests resources",

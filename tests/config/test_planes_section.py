@@ -163,6 +163,17 @@ def test_planes_that_ask_by_grpc_promise_what_their_kind_does() -> None:
     assert not silent.gives_ours
 
 
+@pytest.mark.parametrize("kind", ["ext_proc", "ext_authz"])
+def test_clients_come_to_a_server_by_one_path(kind: str) -> None:
+    (plane,) = planes_of(asking(f"{kind}: {{{edge()}}}"), KEYS).values()
+    assert plane.path_of("m") == "/mcp/m"
+    (plane,) = planes_of(asking(f"{kind}: {{{edge(', paths: {m: /post}')}}}"), KEYS).values()
+    assert plane.path_of("m") == "/post"
+    for wrong in ("{n: /post}", "{m: post}", "{m: '/post?a=b'}", "{m: '/post#a'}", "{m: ''}"):
+        with pytest.raises(ConfigError):
+            asking(f"{kind}: {{{edge(f', paths: {wrong}')}}}")
+
+
 @pytest.mark.parametrize(
     "grpc",
     [

@@ -132,6 +132,8 @@ class Envoy:
         ends: bool = False,
         watches: bool = False,
     ) -> pb.ProcessingResponse:
+        if ":path" not in dict(more):
+            more = ((":path", "/mcp/gh"), *more)
         pairs = [(":method", method), ("content-type", "application/json"), *more]
         request = pb.ProcessingRequest(
             request_headers=pb.HttpHeaders(headers=headers(pairs), end_of_stream=ends),

@@ -250,6 +250,25 @@ async def test_no_query_reaches_a_server(house: House, envoy: Envoy) -> None:
     assert len(on_record(house)) == 1
 
 
+OTHERS = ["/mcp/gh/psst", "/mcp/gh;psst", "/mcp/GH", "//mcp/gh", "/mcp/gh/", "/mcp/gh#a", "/", ""]
+
+
+@pytest.mark.parametrize("path", OTHERS)
+async def test_by_no_other_path_anything_reaches_a_server(
+    house: House, envoy: Envoy, path: str
+) -> None:
+    response = await envoy.asked(call(), (":path", path))
+    assert response.immediate_response.status.code == 400
+    assert len(on_record(house)) == 1
+
+
+async def test_by_which_path_clients_come_is_configured(house: House) -> None:
+    plane = replace(PLANE, paths={"gh": "/code"})
+    for path, passes in (("/code", True), ("/mcp/gh", False), ("/code/psst", False)):
+        response = await Envoy(house, plane).asked(call(), (":path", path))
+        assert (response.WhichOneof("response") == "request_body") is passes
+
+
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD", ""])
 async def test_only_post_passes(house: House, envoy: Envoy, method: str) -> None:
     response = await envoy.begin(method=method, ends=True)

@@ -271,6 +271,7 @@ async def test_a_session_id_goes_on_by_ext_authz_unless_one_begins(
         {"server": "mail"},
         {"method": "GET"},
         {"path": "/mcp/gh?note=psst"},
+        {"path": "/mcp/gh/psst"},
     ],
 )
 async def test_what_is_not_shown_is_refused(
