@@ -70,7 +70,7 @@ def misnamed(modules: Sequence[Module], approved: Sequence[Takes]) -> list[str]:
     """Return what is wrong with `modules`, each as `file:line: text`; nothing if nothing is approved."""
     found = []
     for module in modules if approved else ():
-        aliases = {head for head, of in _assigned_heads(module) if of == _ARGUMENTS}
+        aliases = aliases_in(module)
         for rule in module.tree.get("rules", []):
             known = _known(rule, approved)
             if known is None:
@@ -82,54 +82,6 @@ def misnamed(modules: Sequence[Module], approved: Sequence[Takes]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def maybe_missing(modules: Sequence[Module], approved: Sequence[Takes]) -> list[str]:
-    """Return where `not` is said of something made of an argument that a call may do without.
-
-    OPA looks the argument up before it says `not` (all but `==` of the argument itself): where there is none,
-    the line is undefined and its rule says nothing. A line beside it that names the argument asks whether it
-    is there.
-    """
-    found = []
-    for module in modules:
-        aliases = {head for head, of in _assigned_heads(module) if of == _ARGUMENTS}
-        for rule in module.tree.get("rules", []):
-            own, always = _called_arguments(rule, aliases), _always(rule, approved)
-            body = rule.get("body", [])
-            asked = {
-                name
-                for one in body
-                if not one.get("negated")
-                for name, _ in _members(one.get("terms"), own)
-            }
-            for one in (node for node in walk(body) if node.get("negated")):
-                for name, line in _members(_looked_up(one["terms"]), own):
-                    if name not in asked | always:
-                        found.append(f"{module.path}:{line or line_of(one)}: {_missing(name)}")
-    return list(dict.fromkeys(found))
-
-
-def _missing(name: str) -> str:
-    return (
-        f"a call may have no argument {name}, and then `not` of what is made of it is never true: ask "
-        f'object.get(input.arguments, "{name}", ""), or have a rule for `not input.arguments.{name}` as well'
-    )
-
-
-def _always(rule: Mapping[str, Any], approved: Sequence[Takes]) -> frozenset[str]:
-    """Return the arguments without which nothing is called that `rule` can be about."""
-    meant = [one.required for one in _meant(rule, approved)]
-    return frozenset.intersection(*meant) if meant else frozenset()
-
-
-def _looked_up(terms: Any) -> Any:
-    """Return what of a negated line is looked up before it: all but what is compared as it stands."""
-    if isinstance(terms, dict):
-        return terms["value"][1:] if terms.get("type") == "ref" else terms
-    operator, *sides = terms
-    called = {part.get("value") for part in operator.get("value", ()) if part}
-    return [one for one in sides if one.get("type") != "ref"] if called & EQUALS else sides
-
-
 def like(name: str, known: Collection[str]) -> str:
     close = get_close_matches(name, sorted(known), n=1)
     return f"; is {close[0]} meant?" if close else ""
@@ -139,13 +91,13 @@ def _known(rule: Mapping[str, Any], approved: Sequence[Takes]) -> frozenset[str]
     """Return the arguments that there are where `rule` holds; `None` where nobody can say."""
     if (kinds := limited(rule, "kind")) is not None and "tool" not in kinds:
         return None
-    names, meant = limited(rule, "name"), _meant(rule, approved)
+    names, meant = limited(rule, "name"), meant_by(rule, approved)
     if not meant or (names is not None and not all(one.arguments for one in meant)):
         return None
     return frozenset().union(_OF_OTHERS, *(one.arguments for one in meant))
 
 
-def _meant(rule: Mapping[str, Any], approved: Sequence[Takes]) -> Sequence[Takes]:
+def meant_by(rule: Mapping[str, Any], approved: Sequence[Takes]) -> Sequence[Takes]:
     """Return the definitions that `rule` can be about."""
     servers, names = limited(rule, "server"), limited(rule, "name")
     return [
@@ -192,18 +144,24 @@ def _words(term: Mapping[str, Any]) -> frozenset[str] | None:
 
 def _arguments(rule: Mapping[str, Any], aliases: Collection[str]) -> Iterator[tuple[str, int]]:
     """Yield each argument that `rule` names, with its line: as a member, and by `object.get`."""
-    own = _called_arguments(rule, aliases)
-    yield from _members(rule, own)
+    own = called_arguments(rule, aliases)
+    yield from members(rule, own)
     for node in walk(rule):
         if node.get("type") == "call":
             yield from _got(node["value"], own, line_of(node))
 
 
-def _called_arguments(rule: Mapping[str, Any], aliases: Collection[str]) -> Collection[str]:
+def aliases_in(module: Module) -> Collection[str]:
+    """Return the rules of a module that are another name of the arguments."""
+    return {head for head, of in _assigned_heads(module) if of == _ARGUMENTS}
+
+
+def called_arguments(rule: Mapping[str, Any], aliases: Collection[str]) -> Collection[str]:
+    """Return all that the arguments are called in `rule`."""
     return {*aliases, *(head for head, of in _assigned(rule) if of == _ARGUMENTS)}
 
 
-def _members(tree: Any, own: Collection[str]) -> Iterator[tuple[str, int]]:
+def members(tree: Any, own: Collection[str]) -> Iterator[tuple[str, int]]:
     """Yield each member of the arguments that stands in `tree`, with its line."""
     for node in walk(tree):
         name = name_of(node)

@@ -8,9 +8,10 @@ from typing import Any
 from gateway.domain._value import value
 from gateway.domain.decisions import Decision
 from gateway.errors import ConfigError
-from gateway.policy.arguments import maybe_missing, misnamed
+from gateway.policy.arguments import misnamed
 from gateway.policy.building import EMPTY, build
 from gateway.policy.bundle import prepare
+from gateway.policy.missing import maybe_missing
 from gateway.policy.settings import PolicySettings
 from gateway.policy.shipped import is_shipped
 from gateway.policy.sources import read_sources

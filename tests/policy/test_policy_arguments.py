@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.policy.arguments import Takes, maybe_missing, misnamed
+from gateway.policy.arguments import Takes, misnamed
 from gateway.policy.bundle import laid_out, parsed
 from gateway.policy.commands import check
+from gateway.policy.missing import maybe_missing
 from gateway.policy.opa import Opa
 from gateway.policy.settings import PolicySettings
 from gateway.policy.sources import Sources
