@@ -47,5 +47,5 @@ async def test_where_none_are_taken_a_bound_token_is_no_token():
     answer = await site.ask("GET", "whoami", BOUND, PROOF)
     assert answer.status == 401
     assert answer.headers["www-authenticate"] == f"Bearer {SAID}"
-    # Like no token at all: nothing was claimed.
-    assert site.world.written == []
+    # Like no token at all, which is on record, too.
+    assert [one["code"] for one in site.world.written] == ["unauthenticated"]
