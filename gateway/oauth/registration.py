@@ -104,7 +104,9 @@ class RegistrationEndpoint:
             try:
                 await asyncio.to_thread(self._clients.add, client)
             except IdentityUnavailable:
-                return _unavailable(attempt)
+                # That it would be registered is on record; that it was not is, too.
+                failed = replace(attempt, record_id=self._new_id())
+                return await self._recorded(_unavailable(failed), failed)
         return answer
 
     async def forget_unused(self) -> int:

@@ -24,7 +24,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from gateway.domain.identity import BearerToken
-from gateway.errors import Unauthenticated
+from gateway.errors import IdentityUnavailable, Unauthenticated
 from gateway.oauth.authorization import AuthorizationEndpoint
 from gateway.oauth.clients import with_builtin
 from gateway.oauth.documents import ClientDirectory, DocumentRules
@@ -35,6 +35,7 @@ from gateway.oauth.registration import (
     RegistrationEndpoint,
     RegistrationRules,
 )
+from gateway.web.guard import UNREAD
 from gateway.web.oauth import FROM_ANYWHERE, LARGEST_FORM_BYTES, IssuingEndpoints, oauth_routes
 from gateway.web.peers import client_address
 from tests.oauth.house import Page, Web, answer_in
@@ -346,6 +347,61 @@ async def test_what_is_of_another_kind_is_refused_unread(house, path, headers):
     assert answer.status_code == 415
     assert answer.headers["cache-control"] == "no-store"
     assert house.log.records == []
+
+
+AS_SENT: list[dict[str, str]] = [
+    *OTHER_KINDS,
+    FORM,
+    JSON,
+    {**FORM, "content-encoding": "gzip"},
+    {**JSON, "content-encoding": "gzip"},
+    {**FORM, "authorization": "Basic !"},
+    {**FORM, "authorization": "Bearer x"},
+    {**JSON, "authorization": "Bearer x"},
+    {**FORM, "dpop": "x"},
+]
+HOSTILE = [
+    b"",
+    b"%FF=%FE",
+    b"a=1&a=2",
+    b"grant_type=none&client_id=nobody",
+    b"client_id=nobody&client_secret=x&token=y",
+    b"[]",
+    b'{"redirect_uris": ["javascript:alert(1)"]}',
+    b"x" * (LARGEST_FORM_BYTES + 1),
+]
+
+
+@pytest.mark.parametrize("headers", AS_SENT, ids=str)
+@pytest.mark.parametrize("query", [b"", b"client_secret=x"])
+async def test_whatever_a_program_is_refused_is_one_record_or_counted(house, headers, query):
+    counted = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        scope["query_string"] = query
+        await house.app(scope, receive, send)
+        counted.append(scope.get(UNREAD))
+
+    fields = [(name.encode(), told.encode()) for name, told in headers.items()]
+    for path in (*POSTED, "/oauth/device_authorization"):
+        for body in HOSTILE:
+            before = len(house.log.records)
+            answer = await Exchange(chunks=[body]).ask(app, "POST", path, fields)
+            assert answer.status >= 400, (path, body[:20])
+            told = house.log.records[before:]
+            assert len(told) + (counted[-1] is not None) == 1, (path, body[:20])
+            assert all(one.fields["verdict"] == "deny" for one in told)
+
+
+async def test_that_a_client_could_not_be_stored_is_on_record_too(house, monkeypatch):
+    def full(client: Any) -> None:
+        raise IdentityUnavailable("the disk is full")
+
+    monkeypatch.setattr(house.issuer.stores.clients, "add", full)
+    assert (await house.http.post("/oauth/register", json=WISH)).status_code == 503
+    told = [(one.fields["verdict"], one.id) for one in house.log.records]
+    assert [verdict for verdict, _ in told] == ["allow", "deny"]
+    assert len({id_ for _, id_ in told}) == 2
 
 
 async def test_a_form_may_name_its_charset(house):
