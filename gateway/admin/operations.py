@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from gateway.admin.journal import Change, Journal
 from gateway.admin.person import EVERY_ROLE, Person, Role
 from gateway.admin.pin_rows import changed_kinds, statuses
+from gateway.admin.reaching import advised
 from gateway.admin.rows import Row, Rows
 from gateway.domain.audit import RecordKind
 from gateway.errors import Denied, NotFound
@@ -85,6 +86,7 @@ class ServerDesk:
         return [
             {
                 **row,
+                "error": advised(row["error"]) if row.get("error") else row.get("error"),
                 "registered": row["server"] in registered,
                 **self._counted(row["server"]),
             }

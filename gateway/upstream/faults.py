@@ -1,7 +1,7 @@
 """What an exchange over HTTP raises, in this package's words."""
 
 from gateway.errors import CredentialRequired, LimitExceeded, UpstreamBroke, UpstreamFailed
-from gateway.http1.faults import BadMessage, ConnectTimedOut, HttpFault, Silent
+from gateway.http1.faults import BadMessage, ConnectFailed, ConnectTimedOut, HttpFault, Silent
 from gateway.upstream.settings import Timeouts
 
 PUBLIC = "The upstream server gave no usable answer."
@@ -69,5 +69,5 @@ def _timed_out(which: str, how: str) -> Late:
 
 
 def _broke(error: HttpFault) -> UpstreamFailed:
-    why = f": {error}" if isinstance(error, BadMessage) else ""
+    why = f": {error}" if isinstance(error, BadMessage | ConnectFailed) else ""
     return unusable(f"connection: {type(error).__name__}{why}")

@@ -23,6 +23,7 @@ from gateway.admin.operations import KeyDesk, Look, ServerDesk, ServerRegistry
 from gateway.admin.people import People
 from gateway.admin.pins import PinDesk
 from gateway.admin.policy import PolicyDesk, PolicyInForce
+from gateway.admin.reaching import advised
 from gateway.admin.runs import RunDesk
 from gateway.admin.scripts import ScriptDesk
 from gateway.admin.stop import StopDesk
@@ -260,7 +261,7 @@ async def probe(config: Config) -> Probed:
             if await probe_unauthenticated(str(server.url), bounds_of(name, config)):
                 found.append(name)
         except UpstreamFailed as error:
-            silent[name] = error.detail or error.public
+            silent[name] = advised(error.detail or error.public)
     return Probed(open=tuple(found), silent=silent)
 
 

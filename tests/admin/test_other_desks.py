@@ -10,6 +10,7 @@ from gateway.admin.commands import Commands
 from gateway.admin.operations import KeyDesk, KeyUse
 from gateway.admin.person import Person, Role
 from gateway.admin.policy import PolicyDesk
+from gateway.admin.reaching import advised
 from gateway.domain.tools import Kind
 from gateway.errors import (
     AuditUnavailable,
@@ -209,6 +210,21 @@ async def test_what_policy_is_asked_by_a_person_is_on_record_before_they_are_tol
     for unrecorded in (desk.check(USER), desk.test(USER), desk.eval(AUDITOR, question=QUESTION)):
         with pytest.raises(AuditUnavailable):
             await unrecorded
+
+
+@pytest.mark.parametrize(
+    ("why", "to_do"),
+    [
+        ("ConnectionRefusedError", "start the server"),
+        ("gaierror", "mend the DNS"),
+        ("SSLCertVerificationError", "trust its certificate"),
+        ("SSLError", "no TLS"),
+        ("OSError", "is it started"),
+    ],
+)
+def test_whoever_cannot_be_reached_is_told_with_what_to_do(why: str, to_do: str) -> None:
+    assert to_do in advised(f"modern: connection: ConnectFailed: {why}")
+    assert advised("it speaks no revision") == "it speaks no revision"
 
 
 async def test_who_has_no_role_sees_nothing() -> None:

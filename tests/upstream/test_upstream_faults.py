@@ -100,7 +100,7 @@ async def test_nobody_there_is_a_fault():
     upstream = HttpUpstream(
         UpstreamSettings(server=UpstreamId("raw"), url=f"http://127.0.0.1:{free_port()}/mcp")
     )
-    with pytest.raises(UpstreamFailed, match="connection: ConnectFailed"):
+    with pytest.raises(UpstreamFailed, match="connection: ConnectFailed: ConnectionRefusedError"):
         await upstream.forward(permit_for())
     await upstream.aclose()
 
