@@ -20,6 +20,7 @@ from gateway.cli.names import names_of
 from gateway.cli.output import cell, print_fields, print_json, print_rows, room
 from gateway.cli.records import columns_of, line_of
 from gateway.cli.segments import say_segments
+from gateway.cli.servers import say_unknown_server
 from gateway.errors import ConfigError
 
 
@@ -64,6 +65,8 @@ def query(place: Place, /, *, as_json: bool, wide: bool, **asked: Any) -> None:
         principal = names.id_of(asked.pop("principal"))
         lag = gateway.call("audit.lag")
         records = gateway.call("audit.query", principal=principal, **asked)
+        if not records and not as_json:
+            say_unknown_server(gateway, asked["server"])
     print_rows(records, columns_of(names), as_json=as_json, wide=wide)
     say_lag(lag)
     if len(records) == asked["limit"]:

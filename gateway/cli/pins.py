@@ -19,6 +19,7 @@ from gateway.cli.connection import Connection, connect
 from gateway.cli.context import Place, as_json, in_full, place, read_json
 from gateway.cli.failure import NO, WRONG_USE, Failed
 from gateway.cli.output import Column, cell, print_fields, print_json, print_rows
+from gateway.cli.servers import say_unknown_server
 from gateway.config.values import duration_s
 from gateway.domain.tools import Kind, PinStatus, Profile
 
@@ -60,6 +61,8 @@ def list_(
     """List pins: a row for each family of revisions; `pins review` tells once what both show alike."""
     with connect(place.config) as gateway:
         rows = gateway.call("pins.list", server=server, status=status)
+        if not rows and not as_json:
+            say_unknown_server(gateway, server)
     print_rows(rows, _COLUMNS, as_json=as_json, wide=wide)
 
 

@@ -292,3 +292,14 @@ def test_what_a_registered_server_is_shown_is_as_in_the_configuration(
 ) -> None:
     credential, header, oauth = given
     assert _shown(credential, header, oauth=oauth) == shown
+
+
+@pytest.mark.parametrize("command", [("audit", "query"), ("pins", "list")])
+def test_a_server_that_is_none_is_told_with_those_there_are(
+    site: Site, command: tuple[str, ...]
+) -> None:
+    (server,) = {str(row["server"]) for row in site.rows("servers", "list")}
+    near = site.run(*command, "--server", f"{server}s").stderr
+    assert f"there is no server {server}s; is {server} meant? There are: {server}" in near
+    assert "is no server zzz. There are:" in site.run(*command, "--server", "zzz").stderr
+    assert "no server" not in site.run(*command, "--server", server).stderr
