@@ -21,6 +21,11 @@ WRONG_USE = 2
 _SIGN_IN = {Unauthenticated.code, InsufficientScope.code}
 
 
+def seen(text: str) -> str:
+    """Return `text` with all that no terminal shows spelled out: others may have written parts of it."""
+    return "".join(c if c == "\n" or c.isprintable() else f"\\u{{{ord(c):x}}}" for c in text)
+
+
 class Failed(click.ClickException):
     """A command that ends with one line on standard error."""
 
@@ -31,7 +36,7 @@ class Failed(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the message, with the commands that it names as they can be pasted."""
-        click.echo(f"douane: {self.told}", file=file, err=file is None)
+        click.echo(f"douane: {seen(self.told)}", file=file, err=file is None)
 
     @classmethod
     def of(cls, error: GatewayError) -> "Failed":
