@@ -1,33 +1,46 @@
 """Which of several texts have a word: found by the word, forgotten with the text."""
 
 from collections.abc import Collection, Hashable
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 Word = TypeVar("Word", bound=Hashable)
-Numbers: TypeAlias = tuple[int, ...]
+Text = TypeVar("Text")
 
 
-class Index(Generic[Word]):
-    """Words, and the numbers of the texts that have them, in the order in which they came."""
+class Index(Generic[Word, Text]):
+    """Words, and the texts that have them, or their numbers, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Word, Numbers] = {}
+        self._texts: dict[Word, Text | list[Text]] = {}
+        """Most words are in one text, which stands there itself."""
 
-    def add(self, number: int, words: Collection[Word]) -> None:
-        """Note that the text `number` has `words`, each of them once."""
+    def add(self, text: Text, words: Collection[Word]) -> None:
+        """Note that `text`, which is no list, has `words`, each of them once."""
+        texts = self._texts
         for word in words:
-            self._numbers[word] = (*self._numbers.get(word, ()), number)
-
-    def drop(self, number: int, words: Collection[Word]) -> None:
-        """Forget the text `number`, which has `words`; the oldest one is forgotten soonest."""
-        for word in words:
-            known = self._numbers[word]
-            at = known.index(number)
-            if left := known[:at] + known[at + 1 :]:
-                self._numbers[word] = left
+            known = texts.get(word)
+            if known is None:
+                texts[word] = text
+            elif isinstance(known, list):
+                known.append(text)
             else:
-                del self._numbers[word]
+                texts[word] = [known, text]
 
-    def having(self, word: Word) -> Numbers:
-        """Return which texts have `word`."""
-        return self._numbers.get(word, ())
+    def drop(self, text: Text, words: Collection[Word]) -> None:
+        """Forget `text`, which has `words`; the oldest one is forgotten soonest."""
+        texts = self._texts
+        for word in words:
+            known = texts[word]
+            if not isinstance(known, list):
+                del texts[word]
+                continue
+            known.remove(text)
+            if len(known) == 1:
+                texts[word] = known[0]
+
+    def having(self, word: Word) -> tuple[Text, ...]:
+        """Return the texts that have `word`."""
+        known = self._texts.get(word)
+        if known is None:
+            return ()
+        return tuple(known) if isinstance(known, list) else (known,)

@@ -55,8 +55,8 @@ class Payloads:
         self._numbers: dict[int, range] = {}
         """Of each result's texts, those that are forgotten included."""
         self._fragments = Fragments()
-        self._values: Index[bytes] = Index()
-        self._codes: Index[bytes] = Index()
+        self._values: Index[bytes, int] = Index()
+        self._codes: Index[bytes, int] = Index()
 
     def add(
         self,
@@ -125,7 +125,7 @@ class _Search:
         self,
         texts: dict[int, _Text],
         fragments: Fragments,
-        words: tuple[Index[bytes], Index[bytes]],
+        words: tuple[Index[bytes, int], Index[bytes, int]],
         known: str,
     ) -> None:
         self._texts = texts

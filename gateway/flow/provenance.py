@@ -14,6 +14,7 @@ from gateway.domain.labels import Confidentiality, Effect, Integrity
 from gateway.flow.carried import Carried, Search
 from gateway.flow.content import text_of as content_text
 from gateway.flow.folding import folded
+from gateway.flow.index import Index
 from gateway.flow.noted import Noted
 from gateway.flow.payloads import SHORTEST_VALUE, Payloads
 from gateway.flow.reading import Answered, Read
@@ -121,8 +122,8 @@ class Provenance:
         self._waiting: deque[tuple[Answered, int, int]] = deque()
         """With how much had been written by then, and the serial that it is read under."""
         self._read: deque[Read] = deque()
-        self._places: dict[str, deque[Read]] = {}
-        """Value -> the results that have it, oldest first."""
+        self._places: Index[str, Read] = Index()
+        """Values, and the results that have them."""
         self._said: dict[str, tuple[Source, int]] = {}
         """What calls carried while only the user can have chosen it, and how much had come by then."""
         self._said_octets = 0
@@ -226,11 +227,7 @@ class Provenance:
         for noted in self._noted.values():
             noted.drop(oldest.serial)
         self._octets -= oldest.octets
-        for text in oldest.values:
-            places = self._places[text]
-            places.popleft()
-            if not places:
-                del self._places[text]
+        self._places.drop(oldest, oldest.values)
 
     def _forget_said(self, serial: int, texts: Collection[str]) -> None:
         """Forget which of `texts` calls carried after the result `serial` may have shown them."""
@@ -281,7 +278,7 @@ class Provenance:
         What a result had shown, whoever called may have looked up: that is no word of the user's.
         """
         source, arrived = self._said.get(text, (None, 0))
-        shown = any(read.serial <= arrived for read in self._places.get(text, _NOWHERE))
+        shown = any(read.serial <= arrived for read in self._places.having(text))
         return None if shown else source
 
     def seen(self, text: str) -> Source | None:
@@ -355,7 +352,7 @@ class Provenance:
 
     def _with(self, text: str) -> Iterator[Read]:
         self._look()
-        return reversed(self._places.get(text, _NOWHERE))
+        return reversed(self._places.having(text))
 
     def _look(self) -> None:
         while self._waiting:
@@ -367,8 +364,4 @@ class Provenance:
             self._read.append(read)
             if not read.trusted:
                 self._voices.add(read.serial, Spoken(read.texts))
-            for text in read.values:
-                self._places.setdefault(text, deque()).append(read)
-
-
-_NOWHERE: deque[Read] = deque()
+            self._places.add(read, read.values)

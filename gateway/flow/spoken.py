@@ -59,7 +59,7 @@ class Voices:
 
     def __init__(self) -> None:
         self._texts: dict[int, Spoken] = {}
-        self._words: Index[str] = Index()
+        self._words: Index[str, int] = Index()
 
     def add(self, serial: int, spoken: Spoken) -> None:
         self._texts[serial] = spoken

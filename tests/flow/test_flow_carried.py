@@ -444,4 +444,4 @@ def test_the_index_tells_what_a_search_of_all_that_is_kept_would(
             proven = {x for x in "abcde" if provenance.proof_of(f"value {x}", "mail")}
             assert proven == {x for x in "abcde" if naive.seen(x) is not None}
     provenance._look()
-    assert set(provenance._places) == {f"value {x}" for one in naive.kept for x in one[1]}
+    assert set(provenance._places._texts) == {f"value {x}" for one in naive.kept for x in one[1]}

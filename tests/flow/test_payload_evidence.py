@@ -150,7 +150,7 @@ def test_what_a_call_carried_is_no_evidence_when_it_comes_back() -> None:
 def test_an_id_that_every_call_of_a_run_repeats_is_not_looked_for_in_all_its_results() -> None:
     asked = ("RE-7391-4482-9917", "Spotify Premium")
     payloads = known("Invoice RE-7391-4482-9917 is now on its way.", "Spotify Premium", asked=asked)
-    assert payloads._codes._numbers == payloads._values._numbers == {}
+    assert payloads._codes._texts == payloads._values._texts == {}
     assert payloads.matches("Pay RE-7391-4482-9917 today") == ()
     assert payloads.matches("Spotify Premium") == ()
 
@@ -193,7 +193,7 @@ def test_a_dropped_result_leaves_no_trace() -> None:
     payloads.drop(7)
     payloads.drop(8)
     assert (payloads._octets, payloads._texts, payloads._fragments._grams) == (0, {}, {})
-    assert payloads._values._numbers == payloads._codes._numbers == {}
+    assert payloads._values._texts == payloads._codes._texts == {}
     assert payloads._numbers == {}
 
 

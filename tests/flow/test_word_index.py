@@ -10,7 +10,7 @@ TEXTS = st.lists(st.frozensets(st.sampled_from("abcde")), max_size=8)
 def test_a_word_is_found_in_the_texts_that_have_it_until_they_are_forgotten(
     texts: list[frozenset[str]], data: st.DataObject
 ) -> None:
-    index: Index[str] = Index()
+    index: Index[str, int] = Index()
     for number, words in enumerate(texts):
         index.add(number, words)
     left = dict(enumerate(texts))
@@ -21,4 +21,4 @@ def test_a_word_is_found_in_the_texts_that_have_it_until_they_are_forgotten(
     for word in "abcde":
         assert index.having(word) == tuple(n for n, words in left.items() if word in words)
     if not left:
-        assert not index._numbers
+        assert not index._texts
