@@ -12,6 +12,7 @@ from gateway.domain._value import value
 from gateway.errors import ConfigError, DirectoryInUse
 
 _PID_CHARACTERS = 20
+_ZEROS = bytes(64 << 10)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -70,6 +71,17 @@ def remove(path: Path) -> None:
     """Have no file at `path`; durable on return."""
     path.unlink(missing_ok=True)
     _sync_directory(path.parent)
+
+
+def written_until(descriptor: int, start: int, end: int) -> int:
+    """Return behind which byte there are only zeros, up to `end`: of what is prepared most is never written."""
+    while start < end:
+        begin = max(start, end - len(_ZEROS))
+        last = os.pread(descriptor, end - begin, begin)
+        if last != _ZEROS[: len(last)]:
+            return begin + len(last.rstrip(b"\0"))
+        end = begin
+    return start
 
 
 def _sync_directory(path: Path) -> None:

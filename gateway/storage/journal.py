@@ -26,7 +26,7 @@ from gateway.audit.merkle import leaf_hash
 from gateway.audit.record import Entry, columns_of
 from gateway.domain._value import value
 from gateway.errors import ConfigError
-from gateway.storage.files import FileIdentity, create_private
+from gateway.storage.files import FileIdentity, create_private, written_until
 
 JOURNAL: Final = "journal"
 """The file's name in the data directory."""
@@ -253,9 +253,8 @@ class Journal:
 
     def _whole_lines(self, half: _Half) -> Iterator[tuple[int, bytes, bytes]]:
         start = half.start + _HEADER_BYTES
-        content = os.pread(self._descriptor, self._half_bytes - _HEADER_BYTES, start)
-        # Most of it was never written, and need not be hashed.
-        for line in content.rstrip(b"\0").split(b"\n"):
+        end = written_until(self._descriptor, start, half.start + self._half_bytes)
+        for line in os.pread(self._descriptor, end - start, start).split(b"\n"):
             mac, _, rest = line.partition(b" ")
             digits, _, body = rest.partition(b" ")
             leaf = leaf_hash(body)

@@ -13,7 +13,7 @@ from gateway.audit.merkle import leaf_hash
 from gateway.audit.record import Entry, columns_of
 from gateway.domain._value import value
 from gateway.errors import ConfigError
-from gateway.storage.files import FileIdentity, create_private, write_atomically
+from gateway.storage.files import FileIdentity, create_private, write_atomically, written_until
 
 _FORMAT = "douane-spool/1"
 _KEY = b"douane spool"
@@ -189,16 +189,10 @@ class Spool:
         if not hmac.compare_digest(head, self._header(words[2])):
             raise ConfigError(f"the head of the spool {self.path} was changed; move it away")
         self.nonce = words[2]
-        self._end = self.capacity
+        self._end = written_until(self._descriptor, _HEADER_BYTES, self.capacity)
         found = self.after(-1)
-        self._end = _HEADER_BYTES + self._written()
         self._number = found.entries[-1][0] + 1 if found.entries else 0
         return found
-
-    def _written(self) -> int:
-        """Return how far behind the header anything stands."""
-        content = os.pread(self._descriptor, self.capacity, _HEADER_BYTES)
-        return len(content.rstrip(b"\0"))
 
     def _lines(self) -> Iterator[bytes]:
         content = os.pread(self._descriptor, self._end - _HEADER_BYTES, _HEADER_BYTES)

@@ -10,6 +10,7 @@ import pytest
 
 from gateway.errors import ConfigError
 from gateway.storage import journal as module
+from gateway.storage.files import written_until
 from gateway.storage.journal import JOURNAL, Journal, JournalFailed, Left, OtherJournal
 from tests.audit.encoders import encoder_of
 from tests.storage.suite import event
@@ -155,6 +156,19 @@ def test_digits_without_end_in_what_is_left_of_an_earlier_turn_are_no_number(
     made, left = Journal.open(tmp_path / JOURNAL, log_id=LOG, secret=SECRET, half_bytes=8 * HALF)
     made.close()
     assert names(left) == ["a"]
+
+
+@pytest.mark.parametrize("at", [1, 99, 65_536, 65_636, 65_637, 199_998, 199_999])
+def test_what_stands_behind_zeros_is_read(tmp_path: Path, at: int) -> None:
+    content = bytearray(200_000)
+    content[100], content[at] = 1, 2
+    (tmp_path / "one").write_bytes(content)
+    with (tmp_path / "one").open("rb") as file:
+        for start in (0, 100):
+            last = max(at, 100) + 1 if start == 0 or at > 100 else 101
+            assert written_until(file.fileno(), start, 200_000) == last
+            assert written_until(file.fileno(), start, 1 << 20) == last
+        assert written_until(file.fileno(), 101, max(at, 101)) == 101
 
 
 def test_it_is_one_logs_and_one_processs(tmp_path: Path) -> None:
