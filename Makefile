@@ -63,7 +63,7 @@ demo: setup ## Play the whole story by itself; exits 0 only if every step did wh
 # Half of what collecting takes, and a second of every start, is to compile what was compiled before.
 unexport PYTHONDONTWRITEBYTECODE
 
-# On a fresh clone the tests are compiled once, while packages are fetched, and not by each worker.
+# On a fresh clone all is compiled once, while packages are fetched, and not by each worker (tests.compiled).
 # Three more than processors: many of the tests wait. Neighbours stay together, and share their servers;
 # what takes longest begins first (tests.longest_first).
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
@@ -72,7 +72,7 @@ PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 .PHONY: test
 test: setup model ## Run every test.
 	@$(MAKE) --silent kube & kube=$$!; \
-	{ [ -d tests/__pycache__ ] || $(BIN)/pytest --collect-only -qq >/dev/null 2>&1; } & \
+	$(BIN)/python -m tests.compiled & \
 	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium-headless-shell bubblewrap git postgresql pgbouncer && wait $$kube && wait
 	$(PYTEST) --together
 
@@ -92,6 +92,7 @@ storage-report: ## Run every test with every gateway over PostgreSQL.
 .PHONY: quick
 quick: setup ## Run the fast tests of every room: a minute, and no servers, browsers or weights.
 	@PYTHON=$(PYTHON) .ci/system bubblewrap
+	@$(BIN)/python -m tests.compiled --quick
 	$(PYTEST) --quick -n $(shell getconf _NPROCESSORS_ONLN)
 
 .PHONY: cases-report
