@@ -1,9 +1,12 @@
 """Processes forked from one that has loaded everything (`tests.forkserver`), for a run of the tests.
 
+It is one for a run: whoever asks first starts it, and it ends when nobody is left who could ask.
+
 Outside of a run, in reports and in the demo, each process is started as everywhere else, and so it is
 where an environment changes how an interpreter starts.
 """
 
+import fcntl
 import json
 import os
 import resource
@@ -15,8 +18,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
+
+from tests.remembered import KEPT_IN
 
 ROOT = Path(__file__).parent.parent
 _ANSWER_BYTES = 64
@@ -83,39 +89,53 @@ class Forked:
 
 
 class _Server:
-    """The server of this process, from when something is asked of it first."""
+    """The server of this run, as this process asks it, from when something is asked of it first."""
 
     def __init__(self) -> None:
         self._asking: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
     def ask(self, what: Mapping[str, Any], output: int, errors: int) -> Forked:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, self._lock:
-            asking = self._asking or self._begun()
+            self._asking = self._asking or _connected(Path(os.environ[KEPT_IN]) / "forks")
             message = json.dumps(what).encode()
-            socket.send_fds(asking, [message], [output, errors, theirs.fileno()])
+            socket.send_fds(self._asking, [message], [output, errors, theirs.fileno()])
         return Forked(ours)
 
-    def _begun(self) -> socket.socket:
-        self._asking, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.forkserver", str(theirs.fileno())],
+    def end(self) -> None:
+        """Ask no more, and return once all has ended that was forked for this process."""
+        if self._asking is None:
+            return
+        with self._asking as asking, suppress(OSError):
+            asking.shutdown(socket.SHUT_WR)
+            asking.recv(_ANSWER_BYTES)
+        self._asking = None
+
+
+def _connected(place: Path) -> socket.socket:
+    """Return a connection to the server that listens at `place`, which is started if there is none."""
+    asking = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with place.with_suffix(".asked").open("wb") as asked:
+        fcntl.flock(asked, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError, ConnectionRefusedError):
+            asking.connect(str(place))
+            return asking
+        place.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+            listening.bind(str(place))
+            listening.listen()
+            asking.connect(str(place))
+            subprocess.run(
+                [sys.executable, "-m", "tests.forkserver", str(listening.fileno()), str(place)],
                 cwd=ROOT,
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
                 stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[listening.fileno()],
                 start_new_session=True,
+                check=True,
             )
-        return self._asking
-
-    def end(self) -> None:
-        if self._asking is not None and self._process is not None:
-            self._asking.close()
-            self._process.wait()
-            self._asking = self._process = None
+    return asking
 
 
 _server: _Server | None = None
@@ -128,7 +148,7 @@ def begin() -> None:
 
 
 def end() -> None:
-    """End the server, and what it has forked."""
+    """End what the server has forked for this process, and itself if nobody else can ask it."""
     global _server  # noqa: PLW0603 - it is one for the process
     if _server is not None:
         _server.end()

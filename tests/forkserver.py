@@ -3,11 +3,14 @@
 An interpreter that starts and imports a gateway takes three seconds of a slow processor, and a run of
 the tests starts two hundred. What is forked is a process like any other, with an id, a session, an
 environment and signals of its own; only what its modules hold when they have just been imported is
-copied instead of being made again. `tests.forks` is the other side.
+copied instead of being made again. `tests.forks` is the other side: all processes of a run ask the
+same server, which returns as a program once it has loaded, and goes on behind it.
 
-    python -m tests.forkserver DESCRIPTOR
+    python -m tests.forkserver DESCRIPTOR PLACE
 """
 
+import atexit
+import fcntl
 import gc
 import importlib
 import json
@@ -19,8 +22,11 @@ import selectors
 import signal
 import socket
 import sys
+import threading
 import time
-from typing import Any
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
 
 from gateway import http1
 from gateway.cli import main as douane
@@ -39,8 +45,8 @@ LOADED = (
 _MESSAGE_BYTES = 1 << 17
 
 
-def main(descriptor: int) -> None:
-    """Fork what is asked for until nobody can ask any more; then end what is still running."""
+def main(descriptor: int, place: Path) -> None:
+    """Fork what is asked for at `place` until nobody can ask any more."""
     for name in LOADED:
         importlib.import_module(name)
     if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 - names are enough
@@ -53,34 +59,50 @@ def main(descriptor: int) -> None:
     http1.system_authorities()
     toolchain.find_opa()
     gc.freeze()
-    asked = _Server(socket.socket(fileno=descriptor)).serve()
+    if os.fork() > 0:  # whoever has started it waits for no more than this
+        os._exit(0)
+    asked = _Server(socket.socket(fileno=descriptor), place).serve()
     if asked is not None:
         _become(asked)
 
 
 class _Server:
-    def __init__(self, asked: socket.socket) -> None:
-        self._asked = asked
+    def __init__(self, listening: socket.socket, place: Path) -> None:
+        self._listening, self._place = listening, place
+        self._askers: dict[int, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
-        self._waiting: dict[int, tuple[int, socket.socket]] = {}
-        """By the descriptor that names a process: its id, and whom to tell how it ended."""
+        self._waiting: dict[int, tuple[int, socket.socket, int]] = {}
+        """By the descriptor that names a process: its id, whom to tell how it ended, and who asked for it."""
 
     def serve(self) -> dict[str, Any] | None:
         """Fork until it is over; in each process that is forked, return what it is to be."""
-        self._selector.register(self._asked, selectors.EVENT_READ)
+        self._listening.setblocking(False)
+        self._selector.register(self._listening, selectors.EVENT_READ)
         while True:
-            for key, _ in self._selector.select():
-                if key.fileobj is not self._asked:
+            for key, _ in self._selector.select()[:1]:  # what is done for one may end another
+                if key.fd == self._listening.fileno():
+                    self._accepts()
+                elif key.fd in self._waiting:
                     self._ended(key.fd)
-                    continue
-                message, descriptors, *_ = socket.recv_fds(self._asked, _MESSAGE_BYTES, 3)
-                if not message:
-                    self._end_all()
-                    return None
-                if self._is_forked(descriptors):
-                    return dict(json.loads(message))
+                elif key.fd in self._askers:
+                    asker = self._askers[key.fd]
+                    message, descriptors, *_ = socket.recv_fds(asker, _MESSAGE_BYTES, 3)
+                    if message and self._is_forked(descriptors, key.fd):
+                        return dict(json.loads(message))
+                    if not message and self._left(key.fd):
+                        return None
 
-    def _is_forked(self, descriptors: list[int]) -> bool:
+    def _accepts(self) -> bool:
+        """Take whoever waits to ask, and say whether anybody did."""
+        try:
+            asker, _ = self._listening.accept()
+        except BlockingIOError:
+            return False
+        self._askers[asker.fileno()] = asker
+        self._selector.register(asker, selectors.EVENT_READ)
+        return True
+
+    def _is_forked(self, descriptors: list[int], asker: int) -> bool:
         output, errors, told = descriptors
         pid = os.fork()
         if pid == 0:
@@ -92,28 +114,48 @@ class _Server:
         os.close(errors)
         teller = socket.socket(fileno=told)
         named = os.pidfd_open(pid)
-        self._waiting[named] = (pid, teller)
+        self._waiting[named] = (pid, teller, asker)
         self._selector.register(named, selectors.EVENT_READ)
         _tell(teller, pid)
         return False
 
     def _ended(self, named: int) -> None:
-        pid, teller = self._waiting.pop(named)
+        pid, teller, _ = self._waiting.pop(named)
         self._selector.unregister(named)
         os.close(named)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         _tell(teller, status)
         teller.close()
 
-    def _end_all(self) -> None:
-        for pid, _ in self._waiting.values():
-            os.kill(pid, signal.SIGKILL)
+    def _left(self, asker: int) -> bool:
+        """End what was forked for one who asks no more, and say whether it was the last."""
+        theirs = [named for named, (_, _, by) in self._waiting.items() if by == asker]
+        for named in theirs:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(named, signal.SIGKILL)
+        for named in theirs:
+            self._ended(named)
+        gone = self._askers.pop(asker)
+        self._selector.unregister(gone)
+        gone.close()
+        return not self._askers and self._is_over()
+
+    def _is_over(self) -> bool:
+        """Say whether nobody has come meanwhile; from then on nobody can."""
+        with suppress(FileNotFoundError), self._place.with_suffix(".asked").open("rb") as asked:
+            fcntl.flock(asked, fcntl.LOCK_EX)  # whoever connects holds it
+            if self._accepts():
+                return False
+            self._place.unlink()
+        return True
 
     def _close(self) -> None:
         """Leave nothing of the server's open in what was forked."""
         self._selector.close()
-        self._asked.close()
-        for named, (_, teller) in self._waiting.items():
+        self._listening.close()
+        for asker in self._askers.values():
+            asker.close()
+        for named, (_, teller, _) in self._waiting.items():
             os.close(named)
             teller.close()
 
@@ -126,7 +168,7 @@ def _tell(teller: socket.socket, number: int) -> None:
 
 
 def _become(asked: dict[str, Any]) -> None:
-    """Be the process that was asked for; it ends as every interpreter does."""
+    """Be the process that was asked for; it ends as every interpreter does, but for what it holds."""
     os.setsid()
     os.chdir(asked["cwd"])
     os.environ.clear()
@@ -135,12 +177,35 @@ def _become(asked: dict[str, Any]) -> None:
     for which, limits in asked["limits"].items():
         resource.setrlimit(int(which), tuple(limits))
     _forget()
-    module, arguments = asked["module"], asked["arguments"]
+    try:
+        _run(asked["module"], asked["arguments"])
+    except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
+            raise
+        _end(end.code or 0)
+    _end(0)
+
+
+def _run(module: str, arguments: list[str]) -> None:
     if module == "gateway.cli":
         sys.argv = ["douane", *arguments]
         sys.exit(douane())
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _end(status: int) -> NoReturn:
+    """Do what is done at the end of an interpreter, apart from taking its modules to pieces.
+
+    They are the server's as well: to let go of each copies most of the memory, for a fifth of a second
+    of a processor. Whatever it has made itself and nobody holds is looked for.
+    """
+    threading._shutdown()  # type: ignore[attr-defined] # waits for threads
+    atexit._run_exitfuncs()
+    gc.collect()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status)
 
 
 def _connect(output: int, errors: int) -> None:
@@ -157,4 +222,4 @@ def _forget() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), Path(sys.argv[2]))

@@ -35,4 +35,5 @@ def test_a_quick_run_has_nothing_compiled_that_it_leaves_out() -> None:
     assert {Path(__file__), ROOT / "gateway/wire/revisions.py"} <= every
     rooms = {re.sub("/.*", "", str(path.relative_to(ROOT / "tests"))) for path in every - quick}
     assert rooms >= ROOMS_LEFT_OUT
+    assert "storage" in rooms  # what is over a PostgreSQL
     assert ROOT / "tests/conftest.py" in quick
