@@ -5,10 +5,20 @@ import sys
 
 from tests.servers.process import ROOT
 
+AS_IN_A_RUN = """\
+import runpy
+
+from tests import forks
+
+forks.begin()
+runpy.run_module("tests.demo.story", run_name="__main__", alter_sys=True)
+"""
+"""The program of `make demo`; what it starts is forked, as for every test (`tests.forks`)."""
+
 
 def test_every_step_of_the_story_does_what_it_says() -> None:
     played = subprocess.run(
-        [sys.executable, "-m", "tests.demo.story"],
+        [sys.executable, "-c", AS_IN_A_RUN],
         cwd=ROOT,
         capture_output=True,
         text=True,
