@@ -59,102 +59,30 @@ class Told:
 
 
 # No status is 404: a client of a session would take it for the session's end.
+# fmt: off
 CODES: Mapping[str, Told] = MappingProxyType(
     {
-        "denied": Told(
-            status=403,
-            rpc_code=40301,
-            advice="Do not retry the same call. Go on without it, or ask the user.",
-        ),
-        "approval_required": Told(
-            status=403,
-            rpc_code=40302,
-            advice="Do not retry the same call. Tell the user that a person has to allow it first.",
-        ),
-        "policy_stopped": Told(
-            status=403,
-            rpc_code=40304,
-            advice="Do not retry. Tell the user: calls go on once an operator lets them.",
-        ),
-        "description_required": Told(
-            status=403,
-            rpc_code=40321,
-            advice="Read the tool's description, then call it again.",
-        ),
-        "insufficient_scope": Told(
-            status=403,
-            rpc_code=40303,
-            advice="Ask the user to grant the missing scopes.",
-        ),
-        "pin_pending": Told(
-            status=403,
-            rpc_code=40311,
-            advice="A person must approve this definition first. Tell the user; do not retry.",
-        ),
-        "pin_drift": Told(
-            status=403,
-            rpc_code=40312,
-            advice="The definition changed after its approval, and a person must look at it again. "
-            "Tell the user; do not retry.",
-        ),
-        "pin_revoked": Told(
-            status=403,
-            rpc_code=40313,
-            advice="A person withdrew the approval. Tell the user; do not retry.",
-        ),
-        "unknown_tool": Told(
-            status=403,
-            rpc_code=40401,
-            advice="List what is available and use a name from there.",
-        ),
-        "unauthenticated": Told(
-            status=401,
-            rpc_code=40101,
-            advice="The user has to sign in.",
-        ),
-        "credential_required": Told(
-            status=403,
-            rpc_code=40102,
-            advice="An account at this server has to be connected first. Tell the user; do not retry "
-            "before.",
-        ),
-        "rate_limited": Told(
-            status=429,
-            rpc_code=42901,
-            advice="Wait before the next call; if that is long, go on without it and tell the user.",
-        ),
-        "limit_exceeded": Told(
-            status=413,
-            rpc_code=41301,
-            advice="Ask for less at once: fewer items, a narrower query, a page at a time.",
-        ),
-        "policy_unavailable": Told(
-            status=503,
-            rpc_code=50301,
-            advice="Nothing was called. Retry later.",
-        ),
-        "audit_unavailable": Told(
-            status=503,
-            rpc_code=50302,
-            advice="The call could not be recorded. Check whether it took effect before a retry.",
-        ),
-        "state_changed": Told(
-            status=503,
-            rpc_code=50304,
-            advice="Nothing was called. Retry in a moment.",
-        ),
-        "identity_unavailable": Told(
-            status=503,
-            rpc_code=50303,
-            advice="Nothing was called. Retry later; the user need not sign in again.",
-        ),
-        "upstream_failed": Told(
-            status=502,
-            rpc_code=50201,
-            advice="Check whether the call took effect before you retry it.",
-        ),
+        "denied": Told(status=403, rpc_code=40301, advice="Do not retry the same call. Go on without it, or ask the user."),
+        "approval_required": Told(status=403, rpc_code=40302, advice="Do not retry the same call. Tell the user that a person has to allow it first."),
+        "policy_stopped": Told(status=403, rpc_code=40304, advice="Do not retry. Tell the user: calls go on once an operator lets them."),
+        "description_required": Told(status=403, rpc_code=40321, advice="Read the tool's description, then call it again."),
+        "insufficient_scope": Told(status=403, rpc_code=40303, advice="Ask the user to grant the missing scopes."),
+        "pin_pending": Told(status=403, rpc_code=40311, advice="A person must approve this definition first. Tell the user; do not retry."),
+        "pin_drift": Told(status=403, rpc_code=40312, advice="The definition changed after its approval, and a person must look at it again. Tell the user; do not retry."),
+        "pin_revoked": Told(status=403, rpc_code=40313, advice="A person withdrew the approval. Tell the user; do not retry."),
+        "unknown_tool": Told(status=403, rpc_code=40401, advice="List what is available and use a name from there."),
+        "unauthenticated": Told(status=401, rpc_code=40101, advice="The user has to sign in."),
+        "credential_required": Told(status=403, rpc_code=40102, advice="An account at this server has to be connected first. Tell the user; do not retry before."),
+        "rate_limited": Told(status=429, rpc_code=42901, advice="Wait before the next call; if that is long, go on without it and tell the user."),
+        "limit_exceeded": Told(status=413, rpc_code=41301, advice="Ask for less at once: fewer items, a narrower query, a page at a time."),
+        "policy_unavailable": Told(status=503, rpc_code=50301, advice="Nothing was called. Retry later."),
+        "audit_unavailable": Told(status=503, rpc_code=50302, advice="The call could not be recorded. Check whether it took effect before a retry."),
+        "state_changed": Told(status=503, rpc_code=50304, advice="Nothing was called. Retry in a moment."),
+        "identity_unavailable": Told(status=503, rpc_code=50303, advice="Nothing was called. Retry later; the user need not sign in again."),
+        "upstream_failed": Told(status=502, rpc_code=50201, advice="Check whether the call took effect before you retry it."),
     }
 )
+# fmt: on
 _AT_THE_DOOR = (Unauthenticated, InsufficientScope, IdentityUnavailable)
 """What is told to HTTP, whatever was asked: clients sign in anew on a 401, and wait on a 503."""
 
