@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from gateway.domain._value import value
 from gateway.domain.bounded import ENTRY, Bounded, digest_of, octets_of
-from gateway.domain.calls import CallId
+from gateway.domain.calls import CallId, Form, Message
 from gateway.domain.document import Digest, canonical
 from gateway.domain.flow import RunHandle, RunHint
 from gateway.domain.nodes import amount
@@ -29,8 +29,9 @@ from gateway.pipeline.plane_records import Asking, asked_by
 from gateway.ports import Clock, RunStore
 from gateway.turns import QUICK_NODES, finished
 from gateway.wire.authzen import Answer, Entity, Evaluation, Reported
-from gateway.wire.fixed import is_envelope
+from gateway.wire.fixed import bare, require_fixed
 from gateway.wire.interceptors import EVENTS, Invocation, Phase
+from gateway.wire.outgoing import remarks
 
 T = TypeVar("T")
 
@@ -242,7 +243,7 @@ def _question(host: InterceptorHost, seen: Invocation) -> Evaluation:
     arguments = seen.payload.get("arguments", {})
     if not isinstance(named, str) or not named or not isinstance(arguments, dict):
         raise ProtocolError("the payload is no such request", status=200, rpc_code=_INVALID_PARAMS)
-    if not (seen.payload.keys() <= {*members, _META} and is_envelope(seen.payload.get(_META))):
+    if not (seen.payload.keys() <= {*members, _META} and _says_no_more(seen)):
         # The host sends it as it is, and nobody would have looked at the rest.
         why = "the payload says more than is looked at"
         raise ProtocolError(why, status=200, rpc_code=_INVALID_PARAMS)
@@ -254,6 +255,17 @@ def _question(host: InterceptorHost, seen: Invocation) -> Evaluation:
         resource=Entity(type=EVENTS[seen.event], id=named, properties=server),
         arguments=arguments,
     )
+
+
+def _says_no_more(seen: Invocation) -> bool:
+    """Whether a request says about itself what the protocol knows there, and nothing else."""
+    said = {name: told for name, told in seen.payload.items() if name != _META or told is not None}
+    asked = Message(form=Form.REQUEST, method=seen.event, id=None, params=said, body=b"")
+    with suppress(ProtocolError):
+        require_fixed(asked)
+        others = [name for name, _ in remarks(said) if name != "progressToken"]
+        return bare(asked, has_target=True) is asked and not others
+    return False
 
 
 def _subject(host: InterceptorHost, principal: Mapping[str, Any]) -> Entity:

@@ -54,25 +54,15 @@ def require_fixed(message: Message) -> None:
         if part is Part.PROTOCOL and name in message.params and name in _FORMS
         if not _FORMS[name](message.params[name])
     ]
-    wrong += _misformed(about)
+    wrong += [
+        name for name, form in _FORMS_ABOUT.items() if name in about and not form(about[name])
+    ]
     if wrong:
         raise ProtocolError(
             f"params need a {wrong[0].rpartition('/')[2]} of the protocol's own form",
             rpc_code=INVALID_PARAMS,
             rpc_id=message.id,
         )
-
-
-def is_envelope(meta: object) -> bool:
-    """Whether `meta`, of whoever sends it as it is, says what the protocol knows there and nothing else."""
-    if meta is None:
-        return True
-    return (
-        isinstance(meta, dict)
-        and meta.keys() <= KNOWN_ABOUT | {_PROGRESS}
-        and not _misformed(meta)
-        and _about(meta, has_target=True) == meta
-    )
 
 
 def says_only_its_call(message: Message) -> bool:
@@ -187,10 +177,6 @@ def _wanted(notifications: Any) -> Any:
         for name, inner in notifications.items()
         if name in _WANTED
     }
-
-
-def _misformed(about: Mapping[str, Any]) -> list[str]:
-    return [name for name, form in _FORMS_ABOUT.items() if name in about and not form(about[name])]
 
 
 def _is_number(found: Any) -> bool:

@@ -4,7 +4,6 @@ A definition with such a one is not pinned, and a resource not listed. What a re
 nobody has approved, so it goes on without.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,17 +22,13 @@ def without_unsafe_icons(message: ServerMessage) -> ServerMessage:
     """Return `message` without icons that no client may load; the very same, if there are none."""
     if not (b'"icons"' in message.data or b"\\u" in message.data):
         return message
-    kept = {
-        part: _shown(inner) if part in {"result", "params"} else inner
-        for part, inner in message.content.items()
-    }
+    kept = dict(message.content)
+    for part in kept.keys() & {"result", "params"}:
+        shown = kept[part].keys() & _SHOWN
+        kept[part] = {**kept[part], **{name: _loadable(kept[part][name]) for name in shown}}
     if kept == message.content:
         return message
     return replace(message, content=kept, data=jsontext.write(kept).encode())
-
-
-def _shown(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {name: _loadable(inner) if name in _SHOWN else inner for name, inner in part.items()}
 
 
 def _loadable(node: Any) -> Any:
