@@ -198,18 +198,23 @@ def test_what_is_no_answer_is_given_to_nobody(site: Site, session_raw: Raw, said
     assert said not in answered.body or not said
 
 
+@EVERY
 def test_what_a_client_says_beside_the_protocol_is_sent_to_no_server(
-    site: Site, session_raw: Raw
+    site: Site, session_raw: Raw, kind: str
 ) -> None:
     session_raw.forget()
     params = {"name": "allowed", "arguments": {}, "_meta": {"douane/run": "mine"}}
-    poster = site.poster()
+    poster = site.poster(kind=kind)
     body = body_of("tools/call", modern_params(params))
-    sent = poster.post(body, *mirrored("tools/call", params), ("X-Note", "psst"), ("Cookie", "a=b"))
+    told = [("X-Note", "psst"), ("Cookie", "a=b"), ("X-Request-Id", "psst"), ("User-Agent", "psst")]
+    sent = poster.post(body, *mirrored("tools/call", params), *told)
     assert sent.status == 200
     (seen,) = session_raw.seen
-    assert not {"x-note", "cookie", "authorization", "accept-encoding"} & seen.headers.keys()
-    assert "douane/run" not in seen.json["params"]["_meta"]
+    gone = {"x-note", "cookie", "authorization", "accept-encoding", "x-request-id", "user-agent"}
+    assert not gone & seen.headers.keys()
+    assert "psst" not in str(seen.headers)
+    # Only the one changes bodies.
+    assert ("douane/run" in seen.json["params"]["_meta"]) is (kind == "ext_authz")
     assert seen.headers["content-length"] == str(len(seen.body))
 
 
