@@ -35,16 +35,15 @@ def within(message: Message, profile: Profile, approved: frozenset[str]) -> Mess
     """
     message = _at_once(message)
     if profile is Profile.LEGACY:
-        if message.method != "initialize":
-            return message
-        kept = _kept_in(message.params, "capabilities", approved - {TASKS})
-    else:
-        meta = message.params.get(_META)
-        if not isinstance(meta, dict):
-            return message
-        kept = _kept_in(meta, MODERN_CAPABILITIES_KEY, approved)
-        kept = kept if kept is None else {**message.params, _META: kept}
-    return message if kept is None else with_params(message, kept)
+        approved -= {TASKS}
+    params, meta = message.params, message.params.get(_META)
+    if message.method == "initialize":
+        params = _kept_in(params, "capabilities", approved) or params
+    if isinstance(meta, dict):
+        # In a family in which it means nothing, too: a name of an extension is its caller's word.
+        about = _kept_in(meta, MODERN_CAPABILITIES_KEY, approved)
+        params = params if about is None else {**params, _META: about}
+    return message if params is message.params else with_params(message, params)
 
 
 def asking_nothing(message: Message, profile: Profile) -> Message:

@@ -53,12 +53,10 @@ ABOUT: Final[dict[str, Any]] = {
     "douane/run": "r",
     "douane/task": {"prompt": "do", "tools": ["search"]},
     "douane/origin": {"program": "a"},
-}
-ENVELOPE: Final[dict[str, Any]] = {
-    MODERN_VERSION_KEY: "2026-07-28",
     MODERN_CAPABILITIES_KEY: ABILITIES,
     f"{STATED}clientInfo": PROGRAM,
 }
+"""Also what means something in one family alone: in the other it is a word as any."""
 SAID: Final[dict[str, dict[str, Any]]] = {
     "tools/call": {"name": "search", "arguments": {"q": ["x", 1, {"deep": True}]}},
     "prompts/get": {"name": "greet", "arguments": {"to": "x"}},
@@ -142,7 +140,7 @@ ON_A_WAY: Final = {
 
 def content_of(profile: Profile, method: str) -> dict[str, Any]:
     """Return a message of this kind that says all that one may."""
-    about = {**ABOUT, **(ENVELOPE if profile is Profile.MODERN else {})}
+    about = {**ABOUT, **({MODERN_VERSION_KEY: "2026-07-28"} if profile is Profile.MODERN else {})}
     params = {**SAID.get(method, {}), "_meta": about}
     content: dict[str, Any] = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
     if method.startswith("notifications/"):

@@ -53,6 +53,17 @@ def test_tasks_are_approved_as_an_extension_and_never_as_a_capability():
     assert (kept.keys() & {"tasks"}, kept["extensions"].keys()) == (set(), {UI, TASKS})
 
 
+@pytest.mark.parametrize("profile", list(Profile))
+def test_what_means_something_in_one_family_alone_is_narrowed_in_both(profile: Profile):
+    """A name of an extension is a text of its caller's, whoever reads it."""
+    told = within(stateless(MORE), profile, frozenset({UI}))
+    assert told.params["_meta"][CAPABILITIES]["extensions"].keys() == {UI}
+    assert b"x.example" not in told.body
+    begun = read("initialize", {"capabilities": MORE, "_meta": {CAPABILITIES: MORE}})
+    told = within(begun, profile, frozenset({UI}))
+    assert b"x.example" not in told.body
+
+
 def test_tasks_are_of_the_stateless_revisions_alone():
     approved = frozenset({UI, TASKS})
     kept = within(hello(MORE), Profile.LEGACY, approved).params["capabilities"]
