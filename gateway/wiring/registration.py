@@ -133,16 +133,23 @@ class Registration(_Registry):
 
     async def _make(self, before: str | None, after: str, config: Config) -> None:  # noqa: ARG002 - the files are read again
         in_force = self._current()
+        if await asyncio.to_thread(self._kept) != before:
+            raise BadCommand("the registered servers have changed meanwhile; look, and try again")
         await self._write(after)
         try:
             await self._take_up()
         except BaseException:
-            await self._write('{"servers": {}}\n' if before is None else before)
+            await self._take_back(before, after)
             if self._current() is not in_force:
                 # Another reload has put in force meanwhile what is taken back here.
                 with suppress(ConfigError):
                     await self._take_up()
             raise
+
+    async def _take_back(self, before: str | None, after: str) -> None:
+        """Have the file say what it did, unless somebody has saved something else since: that is theirs."""
+        if await asyncio.to_thread(self._kept) == after:
+            await self._write('{"servers": {}}\n' if before is None else before)
 
     async def _write(self, text: str) -> None:
         try:

@@ -129,6 +129,34 @@ async def test_what_cannot_be_put_in_force_is_undone(place: Place) -> None:
     assert place.registration.names == {"web"}
 
 
+SAVED = json.dumps({"servers": {"theirs": WEB}})
+
+
+async def test_what_somebody_saves_while_a_server_is_taken_up_is_not_taken_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def saved_and_refused() -> None:
+        place.file.write_text(SAVED)
+        raise ConfigError("it cannot be used")
+
+    monkeypatch.setattr(place.registration, "_take_up", saved_and_refused)
+    with pytest.raises(ConfigError, match="cannot be used"):
+        await place.registration.add("web", WEB)
+    assert place.file.read_text() == SAVED
+
+
+async def test_what_somebody_saves_while_a_server_is_tried_is_not_written_over(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def saved(*_: Any) -> None:
+        place.file.write_text(SAVED)
+
+    monkeypatch.setattr("gateway.wiring.registration._admit", saved)
+    with pytest.raises(BadCommand, match="changed meanwhile"):
+        await place.registration.add("web", WEB)
+    assert place.file.read_text() == SAVED
+
+
 async def test_what_cannot_be_written_is_refused(place: Place) -> None:
     place.file.with_name(f"{FILE}.new").mkdir()
     with pytest.raises(ConfigError, match="cannot be written"):
