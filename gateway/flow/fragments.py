@@ -8,7 +8,7 @@ import sys
 from array import array
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from itertools import chain, compress
+from itertools import chain, compress, repeat
 from typing import TypeAlias
 
 from gateway.domain._value import value
@@ -84,12 +84,12 @@ class Fragments:
 
     def drop(self, serial: int) -> None:
         """Forget the text `serial`, if it is there."""
-        for gram in _grams_of(self._texts.pop(serial, b"")):
-            known = self._grams.get(gram)
-            if known == serial:
-                del self._grams[gram]
-            elif isinstance(known, tuple):
-                left = tuple(one for one in known if one != serial)
+        grams = list(_grams_of(self._texts.pop(serial, b"")))
+        # Most have no other text: all are taken out, and the few others put back.
+        taken_out = map(self._grams.pop, grams, repeat(None))
+        for gram, known in zip(grams, taken_out, strict=True):
+            if known is not None and known != serial:
+                left = tuple(one for one in _several(known) if one != serial)
                 self._grams[gram] = left if len(left) > 1 else left[0]
 
     def has(self, serial: int, piece: bytes) -> bool:

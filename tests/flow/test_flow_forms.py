@@ -115,6 +115,16 @@ def test_an_address_is_found_between_any_words(before: str, address: str, after:
     assert form_of(f"{before} {address} {after}") is not Form.NAME
 
 
+PARTS = ["www.", "a", "@", ".", "com", "://", "http", "/", "4111 1111", " 1111 1111", "DE", "89", "+49",
+         "0x", "bc1", " ", "\n", "'", ":80", "?q", "\\", "\u00e9"]  # fmt: skip
+
+
+@given(st.lists(st.lists(st.sampled_from(PARTS), max_size=6).map("".join), max_size=5))
+def test_of_many_texts_that_is_found_which_each_has(texts: list[str]) -> None:
+    each = [addresses_in([text]) for text in texts]
+    assert addresses_in(texts) == frozenset[str]().union(*each)
+
+
 @given(st.text(st.sampled_from("a.@:/w -+01AZ?#x")))
 def test_what_is_found_stands_there(text: str) -> None:
     assert all(found in text for found in addresses_in([text]))

@@ -48,6 +48,8 @@ def test_a_piece_is_told_in_its_whole_length_and_in_all_the_texts_that_have_it()
     fragments.add(3, b"andagain" + piece + b"two")
     assert found(fragments, b"xx" + piece + b"yy") == {piece: frozenset({1, 3})}
     assert found(fragments, b"xx" + piece + b"twoyy") == {piece + b"two": frozenset({3})}
+    fragments.drop(1)
+    assert found(fragments, b"xx" + piece + b"yy") == {piece: frozenset({3})}
 
 
 @given(st.lists(LETTERS, max_size=6), st.integers(0, 6))
