@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests import backends, forks, longest_first, quick, remembered, tables, together
+from tests import backends, forks, longest_first, quick, remembered, reports, tables, together
 
 if TYPE_CHECKING:
     from tests.postgres import Postgres
@@ -82,6 +82,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = longest_first.in_rows(items, among["workercount"])
     if left:
         config.hook.pytest_deselected(items=left)
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    if reports.tells_all(item.config):
+        return None
+    reports.run_and_tell(item, nextitem)
+    return True
 
 
 def pytest_collection_finish() -> None:
