@@ -370,6 +370,20 @@ async def test_of_two_who_register_at_once_none_takes_back_what_the_other_has(
         assert in_force(owner)[0] == named("one", WEB)
 
 
+async def test_who_does_not_decide_by_what_is_in_force_registers_nothing(
+    address: str, owner: Connection
+) -> None:
+    """Else an older policy would come back with it, or one under the name of another."""
+    async with gateways(address, 1) as (one,):
+        one.able = False
+        owner.execute("INSERT INTO policies (digest, content) VALUES ('two', %s)", (told("two"),))
+        owner.execute("UPDATE in_force SET policy = 'two'")
+        with pytest.raises(ConfigError, match="meanwhile"):
+            await registers(one, WEB)
+        assert in_force(owner) == ("two", 1, "")
+        assert one.board.roster.text == ""
+
+
 async def registers_alone(gateway: Gateway, owner: Connection, servers: str) -> None:
     """Register while nobody else is heard of."""
     owner.execute("DELETE FROM replicas WHERE name <> %s", (gateway.agreement._seat,))
