@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.premises import NOTHING, Premise
+from gateway.domain.audit import AuditRecord, LogEntry
+from gateway.domain.premises import NOTHING, Premise, Premises, Uses
 from gateway.domain.roster import Roster, named
 from gateway.errors import Changed, ConfigError, PolicyUnavailable
 from gateway.policy import shared
@@ -510,6 +511,30 @@ async def test_what_does_not_hold_here_is_written_nowhere(address: str, owner: C
         with pytest.raises(Changed):
             await ledger.put(record("b"), kept, NOTHING)
     assert in_tray(owner) == ["a"]
+
+
+class KeepsAll:
+    """A ledger that compares nothing."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+
+    async def put(self, record: AuditRecord, premises: Premises, uses: Uses) -> LogEntry:
+        self.kept.append(record.id)
+        return LogEntry(id=record.id)
+
+    async def caught_up(self) -> bool:
+        return False
+
+
+async def test_what_has_no_name_any_more_is_not_even_asked_about() -> None:
+    ledger = KeepsAll()
+    policed = PolicedLedger(ledger, Names("one"), named=lambda _, server: server and "one")
+    rests = replace(resting_on("r"), policy="one")
+    await policed.put(record("a", server="mail"), rests, NOTHING)
+    with pytest.raises(Changed):
+        await policed.put(record("b"), rests, NOTHING)
+    assert ledger.kept == ["a"]
 
 
 @asynccontextmanager
