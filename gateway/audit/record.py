@@ -150,9 +150,7 @@ class RecordEncoder:
 
 
 @lru_cache(maxsize=256)
-def _in_order(
-    names: tuple[str, ...],
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+def _in_order(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """Return the names of a record's fields in its order, and which of them others have a say in.
 
     Of these, apart from the rest, those that say something else in each record. Nearly all records
@@ -189,7 +187,7 @@ class _Rules:
                 members["result_hmac"] = self._hash.of(fields[name])
             else:
                 members[name] = fields[name]
-        suspected = any(self._suspects(members[name], level) for name in anew)
+        suspected = any(self._cover.suspects(_written(members[name]), level) for name in anew)
         if suspected or not self._is_harmless([members[name] for name in told], level):
             members = {
                 name: content if name in _OURS else self._cover.texts(content, level)
@@ -244,9 +242,6 @@ class _Rules:
             return False
         self._harmless.put(known, kept=True)
         return True
-
-    def _suspects(self, content: Any, level: Level) -> bool:
-        return self._cover.suspects(_written(content), level)
 
 
 def _written(content: Any) -> bytes:

@@ -112,7 +112,7 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
     )
 
 
-def follows_from_its_run(run: Run, use: Use) -> bool:
+def told_by_its_run(run: Run, use: Use) -> bool:
     """Whether a review without a task or an answer says the same of each use of that rule in `run`.
 
     So it is of a read that somebody labelled, of which nothing is looked at: where a secret was read,

@@ -197,11 +197,10 @@ class Debts:
         # By which value it is before that: many calls are of one, and to compare them all takes long.
         looked: dict[tuple[str, int], str] = {}
         for owed in [*self._open.values()]:
-            principal = owed.permit.principal
-            of = owed.plane, id(principal)
-            if (who := looked.get(of)) is None:
-                who = looked[of] = lacking(owed.plane, principal)
-            if who:
+            of = owed.plane, id(owed.permit.principal)
+            if of not in looked:
+                looked[of] = lacking(owed.plane, owed.permit.principal)
+            if who := looked[of]:
                 await self._given_up(owed, f"{who} before anything was reported")
 
     async def _given_up(self, owed: Owed, why: str) -> None:

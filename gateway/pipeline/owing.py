@@ -81,9 +81,7 @@ class Owing:
 
 
 def _put(of: dict[_Key, _Kinds], key: _Key, debt: Debt) -> None:
-    if (kinds := of.get(key)) is None:
-        kinds = of[key] = _Kinds()
-    kinds.setdefault(_kind(debt), {})[debt.decision] = debt.source
+    of.setdefault(key, _Kinds()).setdefault(_kind(debt), {})[debt.decision] = debt.source
 
 
 def _take(of: dict[_Key, _Kinds], key: _Key, debt: Debt) -> None:

@@ -17,12 +17,7 @@ from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Target
 from gateway.errors import Denied, ProtocolError
 from gateway.flow.beside import Beside
 from gateway.flow.provenance import Provenance, may_write
-from gateway.flow.review import (
-    PRIVATE_TO_OUTSIDE,
-    UNPROVEN_DESTINATION,
-    follows_from_its_run,
-    review,
-)
+from gateway.flow.review import PRIVATE_TO_OUTSIDE, UNPROVEN_DESTINATION, review, told_by_its_run
 from gateway.flow.task import narrowed
 from gateway.flow.templates import filled_in, names_in
 from gateway.flow.use import Knowledge, Use
@@ -40,7 +35,6 @@ from gateway.wire.outgoing import said
 
 _MOST: Final = 10_000
 _OCTETS: Final = 32 * 1024**2
-_RUN_OCTETS: Final = 1024
 _SOURCE_OCTETS: Final = 512
 _CURSOR = "cursor"
 _ASKS = frozenset({Kind.RESOURCE, Kind.PROMPT, Kind.TEMPLATE, Kind.COMPLETION})
@@ -180,8 +174,7 @@ class Questions:
         octets = len(call.message.body)
         # What a small message says is known at once, and mostly that nothing has to be proven.
         used = use() if most_nodes(octets) <= QUICK_NODES else None
-        by_itself = not (task or answers)
-        if subject and used and by_itself and follows_from_its_run(run, used):
+        if subject and used and not (task or answers) and told_by_its_run(run, used):
             return self._plain_review(run, subject, used)
 
         def looked(provenance: Provenance) -> FlowReview:
@@ -200,8 +193,7 @@ class Questions:
         if found is None:
             known = Knowledge(tenant=self._rules.tenant, task=None, provenance=provenance)
             found = review(run, use, known)
-            octets = _RUN_OCTETS + _SOURCE_OCTETS * len(run.sources)
-            self._plain.put(found, run, subject, octets=octets)
+            self._plain.put(found, run, subject, octets=_SOURCE_OCTETS * (2 + len(run.sources)))
         return found
 
     def _beside(

@@ -14,7 +14,7 @@ from gateway.domain.decisions import Duty
 from gateway.domain.planes import DUTY, REPLACE_RESULT
 from gateway.errors import GatewayError, ProtocolError
 from gateway.wire import jsontext
-from gateway.wire.bounds import within
+from gateway.wire.bounds import SURELY_WITHIN, within
 
 REQUESTS: Final = "/access/v1/requests"
 _TAKES_REQUESTS: Final = "urn:openid:authzen:capability:access-request"
@@ -314,6 +314,8 @@ def named(members: Mapping[str, Any], name: str) -> str:
 
 def _text(members: Mapping[str, Any], name: str) -> str:
     found = members.get(name, "")
+    if type(found) is str and len(found) <= SURELY_WITHIN:
+        return found
     if not isinstance(found, str):
         raise malformed(f"`{name}` is no string")
     if not within(found):

@@ -12,6 +12,8 @@ LONGEST_NAME: Final = 8 * 1024
 
 _WIDEST: Final = 4
 """Bytes of UTF-8 that a character takes at most."""
+SURELY_WITHIN: Final = LONGEST_NAME // _WIDEST
+"""Characters that are never more than that, whichever they are."""
 _EACH: Final = "*"
 """Whatever stands here: every member of an object, every item of an array."""
 _KEYS: Final = "#"
@@ -57,7 +59,7 @@ client's or a server's, and the headers that mean something are bounded where th
 
 def within(text: str) -> bool:
     """Whether `text` may be a name."""
-    if len(text) * _WIDEST <= LONGEST_NAME:
+    if len(text) <= SURELY_WITHIN:
         return True
     return len(text.encode("utf-8", "surrogatepass")) <= LONGEST_NAME
 

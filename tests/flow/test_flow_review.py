@@ -16,7 +16,7 @@ from gateway.domain.labels import (
 from gateway.flow.fragments import LONGEST_SCANNED
 from gateway.flow.provenance import Provenance
 from gateway.flow.question import flow_input
-from gateway.flow.review import MOST_LINKS, MOST_PAYLOADS, follows_from_its_run, review
+from gateway.flow.review import MOST_LINKS, MOST_PAYLOADS, review, told_by_its_run
 from gateway.flow.task import names
 from gateway.flow.use import Knowledge, Use
 from tests.flow.flow_builders import (
@@ -60,7 +60,7 @@ def test_of_a_labelled_read_that_says_nothing_to_look_at_all_is_told_by_its_run(
     found = []
     for arguments in (OURS, UNKNOWN, {}):
         use = Use(server="mail", tool="read", rule=READS, effect=Effect.READ, arguments=arguments)
-        assert follows_from_its_run(run, use)
+        assert told_by_its_run(run, use)
         knowledge = Knowledge(tenant=TENANT, task=None, provenance=Provenance())
         found.append(review(run, use, knowledge))
     assert found[0] == found[1] == found[2]
@@ -83,7 +83,7 @@ def test_what_may_be_looked_at_is_reviewed_each_time(
 ) -> None:
     run = Run(id=RunId("r"), label=label, roamed=roamed)
     use = Use(server="mail", tool="read", rule=rule, effect=effect, arguments=OURS)
-    assert not follows_from_its_run(run, use)
+    assert not told_by_its_run(run, use)
 
 
 @pytest.mark.parametrize("effect", list(Effect))
