@@ -95,7 +95,7 @@ class Asides:
             message = await finished(
                 permit.principal.key, weight(message.body), with_params, told, params
             )
-        headers = self.heads(permit)
+        headers = self._fields(permit) if wary else call.headers
         if message is call.message and headers == call.headers:
             return permit
         return replace(permit, call=replace(call, message=message, headers=headers))

@@ -34,7 +34,6 @@ from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import judge
 from gateway.wire.replies import REFUSAL_KEY, refusal_body
 from gateway.wire.rev_handshake import ASSUMED
-from gateway.wire.rev_stateless import require_version
 from gateway.wire.revisions import REVISIONS
 
 SERVICE: Final = "agentgateway.dev.ext_mcp.ExtMcp"
@@ -225,8 +224,9 @@ def _read(
     if len(versions) > 1 or revision not in REVISIONS:
         raise ProtocolError("Unsupported protocol version")
     profile = Profile.MODERN if is_stateless(revision) else Profile.LEGACY
-    if MODERN_VERSION_KEY in meta_of(message):
-        require_version(revision if profile is Profile.MODERN else None, message)
+    said = revision if profile is Profile.MODERN else None
+    if meta_of(message).get(MODERN_VERSION_KEY, said) != said:
+        raise ProtocolError(f"{VERSION} header does not match the body's protocol version")
     if message.form is Form.REQUEST:
         judge(message, profile)
     return message, revision, profile

@@ -94,7 +94,8 @@ def _request(content: dict[str, Any], rpc_id: str | int | None, body: bytes) -> 
     params = content.get("params", _NOTHING)
     if not isinstance(params, dict) and params is not _NOTHING:
         raise ProtocolError("The params must be an object", rpc_id=rpc_id)
-    _require_about(params, rpc_id)
+    if not isinstance(params.get("_meta"), dict | None):
+        raise _no_object(rpc_id)
     for inner in (params, *map(params.get, _NAMING)):
         if isinstance(inner, dict) and not all(map(str.isascii, inner)):
             # Non-ASCII names have no use here, so those that look like known ones need no list.
@@ -117,16 +118,16 @@ def _response(content: dict[str, Any], rpc_id: str | int | None, body: bytes) ->
     outcome = content[member]
     if not isinstance(outcome, dict):
         raise ProtocolError(f"The {member} must be an object")
-    _require_about(outcome, None)
+    if not isinstance(outcome.get("_meta"), dict | None):
+        raise _no_object(None)
     for shape in ("error",) if member == "error" else _ANSWERS[: 1 + ("role" in outcome)]:
         _require_plain(outcome, shape, None)
     return Message(form=Form.RESPONSE, method="", id=rpc_id, params=outcome, body=body)
 
 
-def _require_about(content: Mapping[str, Any], rpc_id: str | int | None) -> None:
+def _no_object(rpc_id: str | int | None) -> ProtocolError:
     # Whatever looks into `_meta` looks at its members: in anything else nobody would see what it says.
-    if not isinstance(content.get("_meta"), dict | None):
-        raise ProtocolError("_meta must be an object", rpc_code=INVALID_PARAMS, rpc_id=rpc_id)
+    return ProtocolError("_meta must be an object", rpc_code=INVALID_PARAMS, rpc_id=rpc_id)
 
 
 def _require_plain(content: Mapping[str, Any], shape: str, rpc_id: str | int | None) -> None:

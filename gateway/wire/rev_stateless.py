@@ -49,8 +49,9 @@ def read_post(headers: Headers, message: Message) -> Inbound:
     meta = meta_of(message)
     if message.form is Form.REQUEST:
         _require_envelope(message, meta)
-    if MODERN_VERSION_KEY in meta:
-        require_version(headers.fields.get(names.VERSION), message)
+    version = headers.fields.get(names.VERSION)
+    if meta.get(MODERN_VERSION_KEY, version) != version:
+        raise _mismatch(names.VERSION, message)
     mirrored = _require_mirrored(headers, message)
     revision = _supported(headers, message)
     operation = judge(message, Profile.MODERN)
@@ -78,17 +79,6 @@ def read_stream(_headers: Headers, _form: Form) -> Inbound:
 
     """
     raise ProtocolError("Only POST is allowed in this protocol version", status=405)
-
-
-def require_version(said: str | None, message: Message) -> None:
-    """Return if a message that says in its body which revision it is of `said` so in its header.
-
-    Raises:
-        ProtocolError: Two readers would see two revisions.
-
-    """
-    if meta_of(message)[MODERN_VERSION_KEY] != said:
-        raise _mismatch(names.VERSION, message)
 
 
 def unsupported(requested: str, rpc_id: str | int | None) -> ProtocolError:
