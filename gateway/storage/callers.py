@@ -28,29 +28,33 @@ class Callers:
         """Return when the owner last called."""
         return self._used.get(owner, default)
 
-    def has_room(self, owner: OwnerName, principal: Principal) -> bool:
-        """Whether the owner called lately, or whoever names them may name one more."""
-        return owner in self._used or self._named[_named_by(principal)] < MOST_CALLERS
-
-    def call(self, owner: OwnerName, principal: Principal, at: float) -> None:
-        """Note that the owner calls.
+    def call(self, owner: OwnerName, principal: Principal, at: float, default: float) -> float:
+        """Note that the owner calls; return when it last did, or `default`.
 
         Raises:
-            RateLimited: Whoever names them has named too many.
+            RateLimited: Whoever names them has named too many who called lately.
 
         """
+        used = self._used.get(owner)
+        if used is None:
+            self._admit(owner, principal)
+            used = default
+        self._used[owner] = at
+        self._used.move_to_end(owner)
+        return used
+
+    def _admit(self, owner: OwnerName, principal: Principal) -> None:
         by = _named_by(principal)
-        if not self.has_room(owner, principal):
+        if self._named[by] >= MOST_CALLERS:
             raise RateLimited(
                 "too many people and clients of this plane or issuer have called lately; try again"
                 " once some of them have not for long",
                 detail=by,
                 wait_s=_WAIT_S,
             )
-        if by and owner not in self._used:
+        if by:
             self._by[owner] = by
             self._named[by] += 1
-        self.note(owner, at)
 
     def note(self, owner: OwnerName, at: float) -> None:
         """Note that the owner called `at` that time, which is none before the latest."""

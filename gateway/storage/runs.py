@@ -15,7 +15,7 @@ from gateway.domain.flow import Run, RunHandle, RunHint, RunId, RunState, Source
 from gateway.domain.identity import Actor, Principal
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Label
 from gateway.domain.scripts import ScriptId
-from gateway.errors import Fault
+from gateway.errors import Fault, RateLimited
 from gateway.ports import Clock
 from gateway.storage import run_changes
 from gateway.storage.callers import Callers
@@ -272,10 +272,11 @@ class Runs:
 
     async def _end_idle(self, principal: Principal, owner: OwnerName, now: float) -> None:
         """End all runs of a principal who has not called for long, and note that it calls now."""
-        if not self._callers.has_room(owner, principal):
+        try:
+            used = self._callers.call(owner, principal, now, self._since)
+        except RateLimited:
             await self._end_all_idle()
-        used = self._callers.last(owner, self._since)
-        self._callers.call(owner, principal, now)
+            used = self._callers.call(owner, principal, now, self._since)
         if now - used >= self._limits.idle_s:
             try:
                 await self._end_of([owner])

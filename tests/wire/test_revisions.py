@@ -125,7 +125,9 @@ def test_a_notification_is_of_the_revision_that_its_header_says(version: Any):
     ).encode()
     pairs = modern_headers("notifications/cancelled")
     assert refused(pairs, told) == (400, -32020, None)
-    assert post(pairs, told.replace(json.dumps(version).encode(), b'"2026-07-28"'))
+    assert isinstance(
+        post(pairs, told.replace(json.dumps(version).encode(), b'"2026-07-28"')), Inbound
+    )
 
 
 def test_s08_an_initialize_sheds_an_old_session():
