@@ -22,10 +22,18 @@ _MIXED = re.compile(f"[A-Za-z][{_ALIKE}]|[{_ALIKE}][A-Za-z]")
 """A lookalike beside a letter that it looks like one of: in its own script it is itself."""
 
 
+_NOBODYS = ("Co", "Cn")
+"""Private or not assigned: a million of them, each of which reads as nothing."""
+_LONGEST = 6
+"""Letters that one character is read as: two are whole phrases, of eight and of eighteen."""
+
+
 class _Folds(dict[int, str]):
     """How each character is folded, as `str.translate` asks for it."""
 
     def __missing__(self, code: int) -> str:
+        if unicodedata.category(chr(code)) in _NOBODYS:
+            return ""
         self[code] = found = _fold(chr(code))
         return found
 
@@ -38,11 +46,11 @@ def _fold(character: str) -> str:
     # Character by character: marks in any order and number fall away, and it stays linear.
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
     letters = (LOOKALIKES.get(c, c) for c in plain)
-    return "".join(c for c in letters if unicodedata.category(c)[0] in "LN")
+    return "".join(c for c in letters if unicodedata.category(c)[0] in "LN")[:_LONGEST]
 
 
 _FOLDS = _Folds()
-"""At most one entry for each of Unicode's characters that was ever met."""
+"""At most one entry for each of Unicode's assigned characters that was ever met."""
 
 
 def folded(text: str) -> bytes:
@@ -63,6 +71,8 @@ class _WordFolds(dict[int, str]):
     """As `_Folds`, with a boundary in place of what stands between words."""
 
     def __missing__(self, code: int) -> str:
+        if unicodedata.category(chr(code)) in _NOBODYS:
+            return ""
         found = _FOLDS[code]
         # Marks and what no screen shows stand within words.
         between = not found and unicodedata.category(chr(code))[0] not in "MC"
@@ -138,6 +148,8 @@ class _Reveals(dict[int, str]):
     """How each character reads to whoever is not fooled, as `str.translate` asks for it."""
 
     def __missing__(self, code: int) -> str:
+        if unicodedata.category(chr(code)) in _NOBODYS:
+            return ""
         self[code] = found = _reveal(chr(code))
         return found
 
@@ -147,9 +159,9 @@ def _reveal(character: str) -> str:
         return character
     if ord(character) in _TAGS:
         return chr(ord(character) - _TAG_BASE)
-    if unicodedata.category(character) in ("Cf", "Co", "Cn", "Mn", "Me"):
+    if unicodedata.category(character) in ("Cf", "Mn", "Me"):
         return ""
-    plain = unicodedata.normalize("NFKD", character)
+    plain = unicodedata.normalize("NFKD", character)[:_LONGEST]
     return "".join(
         LOOKALIKES.get(c, LOOKALIKES.get(c.lower(), c).upper() if c.isupper() else c)
         for c in plain
