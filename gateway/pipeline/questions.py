@@ -293,8 +293,11 @@ class Questions:
         if nodes > QUICK_NODES:
             await in_turn(access.principal.key, nodes, _nothing)
 
-    async def note_sent(self, access: AccessRequest) -> None:
-        """Take note of what a permitted call sends: what comes back with it was not minted there."""
+    async def note_sent(self, access: AccessRequest, given: frozenset[str]) -> None:
+        """Take note of what a permitted call sends: what comes back with it was not minted there.
+
+        `given` are the words of its target's approved definition.
+        """
         effect = Effect.READ if access.target.kind in _ASKS else access.effect
         clean = access.run.label.integrity is Integrity.TRUSTED
         if not may_write(effect, clean=clean):
@@ -302,7 +305,8 @@ class Questions:
         message = access.call.message
 
         def note(provenance: Provenance) -> None:
-            provenance.sends(said(message), effect, clean=clean)
+            server = access.target.server
+            provenance.sends(said(message), effect, clean=clean, server=server, given=given)
 
         octets = len(message.body)
         who = access.principal.key

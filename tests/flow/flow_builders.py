@@ -32,8 +32,8 @@ TENANT = Tenant(
 SEND = ToolRule(destination=("recipients", "cc"), payload=("subject", "body"))
 
 
-def source(label: Label, record: int = 7, tool: str = "search") -> Source:
-    return Source(server="mail", tool=tool, record=f"r{record}", label=label)
+def source(label: Label, record: int = 7, tool: str = "search", *, server: str = "mail") -> Source:
+    return Source(server=server, tool=tool, record=f"r{record}", label=label)
 
 
 def remember(
@@ -47,15 +47,17 @@ def remember(
     octets: int = 100,
     clean: bool = False,
     failed: bool = False,
+    given: frozenset[str] = frozenset(),
 ) -> None:
     """Note that a call was sent, and keep its result."""
-    given = {} if arguments is None else arguments
-    provenance.sends(given, effect, clean=clean)
+    said = {} if arguments is None else arguments
+    provenance.sends(said, effect, clean=clean, server=origin.server, given=given)
     provenance.remember(
         Answered(
             source=origin,
             effect=effect,
-            arguments=given,
+            arguments=said,
+            given=given,
             content=result,
             octets=octets,
             typed=typed,
@@ -67,7 +69,7 @@ def remember(
 
 def wrote(provenance: Provenance, *texts: str) -> None:
     """Note a call that was led and carried `texts`; nothing is known of its answer."""
-    provenance.sends({"body": list(texts)}, Effect.WRITE, clean=False)
+    provenance.sends({"body": list(texts)}, Effect.WRITE, clean=False, server="mail")
 
 
 def structured(content: Any) -> dict[str, Any]:
