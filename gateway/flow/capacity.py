@@ -85,8 +85,10 @@ def has_room(
     spared = {word for word in plain if is_word(word)} | _COMMON
     room = sum(said.marks for said in carried)
     for one in rest:
-        room += len(one.encode("utf-8", "surrogatepass")) - one.count(" ")
-        for word in _words(one):
+        found = _words(one)
+        # One blank between two words says nothing; how many there are does.
+        room += len(one.encode("utf-8", "surrogatepass")) - min(one.count(" "), len(found[1:]))
+        for word in found:
             if own[word] > 0:
                 own[word] -= 1
                 room -= len(word)

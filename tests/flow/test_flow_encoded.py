@@ -236,6 +236,15 @@ def test_words_of_the_users_said_again_and_again_prove_nothing() -> None:
     assert not is_proven(provenance, address, Own(has=lambda word: word in {b"please", b"write"}))
 
 
+def test_how_many_blanks_stand_between_words_of_the_users_proves_nothing() -> None:
+    provenance, address = Provenance(), "x@evil.io"
+    asked = "the northern customers of last winter who wrote to us in march".split()
+    gaps = (" " * (ord(sign) - 31) for sign in address)
+    said = "".join(word + gap for word, gap in zip(asked, gaps, strict=False))
+    remember(provenance, source(TRUSTED), structured({"to": address}), arguments={"q": said})
+    assert not is_proven(provenance, address, Own(has={w.encode() for w in asked}.__contains__))
+
+
 def test_what_one_answer_decoded_is_nobodys_choice_in_the_next_call() -> None:
     provenance, address = Provenance(), ADDRESSES[0]
     once, twice = base64.b85encode(address.encode()).decode(), codecs.encode(address, "rot13")
