@@ -35,7 +35,6 @@ from gateway.flow.provenance import Provenance
 from gateway.flow.question import flow_input
 from gateway.flow.reading import Answered
 from gateway.flow.review import review
-from gateway.flow.schemas import words_given
 from gateway.flow.use import Knowledge, Use
 from gateway.policy.bundle import compile_wasm, prepare
 from gateway.policy.reads import reads_of
@@ -157,8 +156,7 @@ class Conversation:
         rule, effect = server.tool(step.tool), self._effect(step)
         before, self._record = self._run.label, self._record + 1
         clean = before.integrity is Integrity.TRUSTED
-        given = words_given(self._tools[step.server, step.tool].get("inputSchema"))
-        self._provenance.sends(step.arguments, effect, clean=clean, server=step.server, given=given)
+        self._provenance.sends(step.arguments, effect, clean=clean)
         content, _ = content_label(step.result)
         label = result_label(rule, server).join(content)
         source = Source(server=step.server, tool=step.tool, record=str(self._record), label=label)
@@ -168,7 +166,6 @@ class Conversation:
             effect=effect,
             arguments=step.arguments,
             content=step.result,
-            given=given,
             level=result_label(rule, server).confidentiality,
             octets=_size(step.result) + _size(step.arguments) + _ENVELOPE,
             typed=() if failed else rule.typed,

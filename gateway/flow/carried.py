@@ -1,6 +1,6 @@
 """What calls carried, so that it is known again when it comes back: an echo vouches for nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import takewhile
 
 from gateway.domain._value import value
@@ -93,6 +93,8 @@ class _Call:
     end: int
     words_begin: int
     words_end: int
+    pieces: frozenset[bytes]
+    """The whole texts that it carried, by their letters."""
 
 
 class Carried:
@@ -107,6 +109,8 @@ class Carried:
         self._letters = _END
         self._words = _END
         self._calls: list[_Call] = []
+        self._pieces: dict[bytes, int] = {}
+        """The whole texts of all calls together, and at what length each was carried first."""
         self._most = most
         self.length = len(self._letters)
         """How much was carried by now; with it `has` tells what was carried before."""
@@ -137,12 +141,17 @@ class Carried:
         self.length += len(letters)
         self._letters += letters
         self._words += apart
+        pieces = frozenset(p for p in letters.split(_END) if 0 < len(p) <= _LONGEST_IN_PARTS)
+        for piece in pieces:
+            if len(piece) > 1 and not piece.isdigit():  # those that every call has tell nothing
+                self._pieces.setdefault(piece, len(self._letters))
         self._calls.append(
             _Call(
                 begin=begin,
                 end=len(self._letters),
                 words_begin=words_begin,
                 words_end=len(self._words),
+                pieces=pieces,
             )
         )
 
@@ -153,8 +162,9 @@ class Carried:
     def has(self, text: str, before: int | None = None, search: Search | None = None) -> bool:
         """Tell whether `text` may be from what was carried, or from what was so at length `before`.
 
-        It may be if a spelling of it stands there, forwards or backwards, or if all the words of one
-        do in what a single call carried; and if telling would take `search` too long.
+        It may be if a spelling of it stands there, forwards or backwards, if all the parts of one
+        do in what a single call carried, or if it is made of whole texts that several carried; and
+        if telling would take `search` too long.
         """
         length = self.length if before is None else before
         if self._overflows(length):
@@ -179,8 +189,11 @@ class Carried:
         if len(letters) > _LONGEST_IN_PARTS:
             return False
         parts = list(filter(None, text.words.split(_END)))
-        calls = takewhile(lambda call: call.end <= length, self._calls)
-        return any(self._has_words(parts, call, search) for call in calls)
+        return any(
+            self._has_words(parts, call, search)
+            or _has_pieces(letters, call.pieces.__contains__, search)
+            for call in takewhile(lambda call: call.end <= length, self._calls)
+        ) or _has_pieces(letters, lambda one: self._pieces.get(one, length + 1) <= length, search)
 
     def _has_words(self, parts: list[bytes], call: _Call, search: Search) -> bool:
         """Tell whether `call` carried every word of a text, in whatever order."""
@@ -199,3 +212,15 @@ class Carried:
 
     def _overflows(self, length: int) -> bool:
         return self._most is not None and length > self._most
+
+
+def _has_pieces(letters: bytes, is_piece: Callable[[bytes], bool], search: Search) -> bool:
+    """Tell whether `letters` are nothing but whole texts that were carried, put together."""
+    reached = {0}
+    for begin in range(len(letters)):
+        if begin in reached:
+            search.takes(_STEP * (len(letters) - begin))
+            reached |= {
+                end for end in range(begin + 1, len(letters) + 1) if is_piece(letters[begin:end])
+            }
+    return len(letters) in reached

@@ -11,7 +11,6 @@ from gateway.flow.addresses import is_ours
 from gateway.flow.forms import form_of
 from gateway.flow.naming import nouns_of, things_in
 from gateway.flow.pointing import is_called
-from gateway.flow.provenance import Own
 from gateway.flow.use import Knowledge, Use
 from gateway.flow.words import ADDRESSES, singular, words_of
 
@@ -25,7 +24,7 @@ def destination_of(path: str, text: str, use: Use, knowledge: Knowledge) -> Dest
     if prompt is not None and _is_named(prompt, text, form, use, nouns):
         return _proven(path, text, form, Proof.TASK)
     provenance = knowledge.provenance
-    known = provenance.proof_of(text, use.server, _own(knowledge))
+    known = provenance.proof_of(text, use.server)
     if known is None:
         proof, integrity, source = Proof.NONE, Integrity.UNTRUSTED, provenance.seen(text)
         minted = source is not None and provenance.gave(text)
@@ -42,18 +41,6 @@ def destination_of(path: str, text: str, use: Use, knowledge: Knowledge) -> Dest
         form=form,
         said=Said.NOT if proof is Proof.TASK else said_of(text, nouns, knowledge),
     )
-
-
-def _own(knowledge: Knowledge) -> Own:
-    """Return what nobody outside chose, wherever it is carried."""
-    prompt = knowledge.prompt or ""
-
-    def names(text: str) -> bool:
-        if is_ours(text, knowledge.tenant):
-            return True
-        return user_task.names(prompt, text) or things_in(prompt).name(text)
-
-    return Own(names=names, has=lambda word: word in user_task.letters_of(prompt))
 
 
 def _is_named(prompt: str, text: str, form: Form, use: Use, nouns: frozenset[str]) -> bool:

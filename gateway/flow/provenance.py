@@ -9,13 +9,11 @@ from itertools import takewhile
 from typing import Any, TypeAlias, TypeVar
 
 from gateway.domain._value import value
-from gateway.domain.flow import Form, Match, Proof, Source
+from gateway.domain.flow import Match, Proof, Source
 from gateway.domain.labels import Confidentiality, Effect, Integrity
-from gateway.flow.capacity import Said, has_room, said_by
 from gateway.flow.carried import Carried, Search
 from gateway.flow.content import text_of as content_text
 from gateway.flow.folding import folded
-from gateway.flow.forms import form_of
 from gateway.flow.index import Index
 from gateway.flow.noted import Noted
 from gateway.flow.payloads import SHORTEST_VALUE, Payloads
@@ -44,11 +42,6 @@ _MOST_SECRETS = 1024
 
 _MOST_WRITTEN = 256 * 1024
 """Bytes of letters that are kept of what was written."""
-
-_MOST_SENT = 64
-"""Calls that wrote to one server. After more of them it may say anything."""
-_SENT = 5 * 1024
-"""Bytes that one of them takes."""
 
 
 @value
@@ -83,19 +76,6 @@ def level_of(answered: Answered, secrets: frozenset[bytes]) -> Confidentiality:
 
 
 _NONE: frozenset[bytes] = frozenset()
-
-
-@value
-class Own:
-    """What is the user's or the operator's by itself, whoever says it."""
-
-    names: Callable[[str], bool] = lambda _: False
-    """Whether a whole text is theirs."""
-    has: Callable[[bytes], bool] = lambda _: False
-    """Whether a word is one of the user's."""
-
-
-_NOBODYS = Own()
 
 
 def may_write(effect: Effect | None, *, clean: bool) -> bool:
@@ -151,8 +131,6 @@ class Provenance:
         """What calls that may have been led write somewhere, and may read again."""
         if not complete:
             self._written.give_up()
-        self._sent: dict[str, list[tuple[int, Said | None]]] = {}
-        """What calls that may have been led sent to each server, and how much was written by then."""
         self._search = Search()
         """Of the question that is being answered."""
         self._missed = False
@@ -173,7 +151,6 @@ class Provenance:
         waiting = self.unread
         said = len(self._said) * _ENTRY + self._said_octets
         written = _UNREAD * self._written.length
-        written += _SENT * sum(map(len, self._sent.values()))
         return _UNREAD * waiting + _READ * (self._octets - waiting) + said + written
 
     def give_up(self) -> None:
@@ -190,26 +167,13 @@ class Provenance:
         self.knows_secrets = False
         self.is_elsewhere_too = True
 
-    def sends(
-        self,
-        arguments: Mapping[str, Any],
-        effect: Effect | None,
-        *,
-        clean: bool,
-        server: str = "",
-        given: frozenset[str] = frozenset(),
-    ) -> None:
-        """Note what a call carries to `server` before it is sent, whatever becomes of it.
+    def sends(self, arguments: Mapping[str, Any], effect: Effect | None, *, clean: bool) -> None:
+        """Note what a call carries before it is sent, whatever becomes of it.
 
-        `clean`: whether the run had seen nothing untrusted by then. `given` are words of its target's
-        approved definition.
+        `clean`: whether the run had seen nothing untrusted by then.
         """
         if may_write(effect, clean=clean):
             self._written.add(said_in(arguments))
-            sent = self._sent.setdefault(server, [])
-            if len(sent) < _MOST_SENT:
-                room = said_by(arguments, given) if len(sent) < _MOST_SENT - 1 else None
-                sent.append((self._written.length, room))
 
     def wrote(self, text: str) -> bool:
         """Tell whether `text` may have been written somewhere by a call that was led."""
@@ -274,7 +238,7 @@ class Provenance:
         """Begin a question: all that is asked from here on shares one bound of what is searched."""
         self._search = Search()
 
-    def proof_of(self, text: str, server: str, own: Own = _NOBODYS) -> Known | None:
+    def proof_of(self, text: str, server: str) -> Known | None:
         """Return how an earlier result or call proves `text` to be known to a tool of `server`.
 
         Only equality with a whole value counts, or with an address that a trusted result mentions.
@@ -284,17 +248,16 @@ class Provenance:
         """
         plain = minted = typed = None
         clean = False
-        brought = _Brought(self, own)
         for read in self._with(text):
             if read.carried.has(text, search=self._search):
                 continue
-            minting = text in read.ids and read.source.server == server
-            if self.vouches(read, text) and not brought.may_be(text, read):
+            own = text in read.ids and read.source.server == server
+            if read.vouches and not self._written.has(text, read.written, self._search):
                 if text in read.typed:
                     return Known(proof=Proof.TYPED, integrity=Integrity.TRUSTED, source=read.source)
-                if minting or len(text) >= SHORTEST_VALUE:
+                if own or len(text) >= SHORTEST_VALUE:
                     plain = plain or read.source
-            if minting:
+            if own:
                 minted = minted or read.source
                 clean = clean or read.clean
             elif text in read.typed:
@@ -306,35 +269,8 @@ class Provenance:
         weak = minted or typed
         if weak is None:
             return None
-        is_minted, untrusted = minted is not None, Integrity.UNTRUSTED
-        return Known(
-            proof=Proof.TYPED, integrity=untrusted, source=weak, minted=is_minted, clean=clean
-        )
-
-    def vouches(self, read: Read, text: str) -> bool:
-        """Tell whether a trusted author says `text` in `read`, unless it was written there."""
-        return read.vouches and not self._written.has(text, read.written, self._search)
-
-    def is_chosen(self, text: str, before: Read, brought: "_Brought") -> bool:
-        """Tell whether trusted authors gave `text` out by themselves, or `before`'s server as its own."""
-        if self._said_first(text) is not None:
-            return True
-        for read in self._places.having(text):
-            if read.serial >= before.serial:
-                return False
-            own = text in read.ids and read.source.server == before.source.server
-            if (own or self.vouches(read, text)) and not (
-                read.carried.has(text, search=self._search)
-                or brought.may_be(text, read, whatever=True)
-            ):
-                return True
-        return False
-
-    def sent_before(self, read: Read) -> Iterator[Said | None]:
-        """Yield what calls that may have been led had sent to the server of `read` when it came."""
-        for length, said in self._sent.get(read.source.server, ()):
-            if length <= read.written:
-                yield said
+        untrusted, own = Integrity.UNTRUSTED, minted is not None
+        return Known(proof=Proof.TYPED, integrity=untrusted, source=weak, minted=own, clean=clean)
 
     def _said_first(self, text: str) -> Source | None:
         """Return the clean call that carried `text`, unless a result had shown it by then.
@@ -429,43 +365,3 @@ class Provenance:
             if not read.trusted:
                 self._voices.add(read.serial, Spoken(read.texts))
             self._places.add(read, read.values)
-
-
-class _Brought:
-    """Of one question: which values a call may have brought to where a result has them from.
-
-    Encodings never end. So after something untrusted was read a result proves a value only if its call
-    has no room for it, and an address only if what was written to its server has none, either.
-    """
-
-    def __init__(self, provenance: Provenance, own: Own) -> None:
-        self._provenance = provenance
-        self._own = own
-        self._told: dict[tuple[int, str], bool] = {}
-
-    def may_be(self, text: str, read: Read, *, whatever: bool = False) -> bool:
-        """Tell whether `read` may have `text` from what a call that may have been led carried.
-
-        Of a name what was written is left out, unless it is to be `whatever`: it reaches nobody by itself.
-        """
-        key = read.serial, text
-        if key not in self._told:
-            self._told[key] = not read.clean and self._has_room(text, read, whatever=whatever)
-        return self._told[key]
-
-    def _has_room(self, text: str, read: Read, *, whatever: bool) -> bool:
-        reads_again = whatever or form_of(text) not in _NAMES
-        said = [*self._provenance.sent_before(read)] if reads_again else []
-        if not (reads_again and read.writes):
-            said.append(read.said)
-        known = [one for one in said if one is not None]
-        return len(known) < len(said) or has_room(
-            text, known, lambda one: self._is_chosen(one, read), self._own.has
-        )
-
-    def _is_chosen(self, text: str, read: Read) -> bool:
-        return self._own.names(text) or self._provenance.is_chosen(text, read, self)
-
-
-_NAMES = frozenset({Form.NAME, Form.TEXT})
-"""They reach nobody by themselves."""

@@ -7,7 +7,6 @@ from typing import Any
 from gateway.domain._value import value
 from gateway.domain.flow import Source
 from gateway.domain.labels import Confidentiality, Effect, Integrity
-from gateway.flow.capacity import said_by
 from gateway.flow.carried import Carried
 from gateway.flow.forms import addresses_in
 from gateway.flow.people import Entry, entries
@@ -37,8 +36,6 @@ class Answered:
     content: Mapping[str, Any]
     """Kept, not copied, as are the arguments: nobody may change them."""
     octets: int
-    given: frozenset[str] = frozenset()
-    """Words that a call may say in its target's approved definition."""
     typed: tuple[str, ...] = ()
     """Patterns of the fields that hold identifiers."""
     clean: bool = False
@@ -63,9 +60,6 @@ class Read:
         self.octets = answered.octets
         self.failed = answered.failed
         self.clean = answered.clean
-        self.said = None if answered.clean else said_by(answered.arguments, answered.given)
-        """What the call said that may have been led; `None`: anything, or nobody could lead it."""
-        self.writes = answered.effect not in (None, Effect.READ)
         self.reads = answered.effect is Effect.READ and not answered.failed
         self.asked = tuple(dict.fromkeys(texts_of(answered.arguments)))
         self._said = tuple(dict.fromkeys(said_in(answered.arguments)))

@@ -99,35 +99,16 @@ def names_within(schema: Any, argument: str) -> frozenset[str]:
     whole = schema if isinstance(schema, dict) else {}
     properties = whole.get("properties")
     own = properties.get(argument) if isinstance(properties, dict) else None
-    for node in _objects_in(own, whole.get("$defs"), whole.get("definitions")):
-        properties = node.get("properties")
-        found.update(properties if isinstance(properties, dict) else ())
-    return frozenset(found)
-
-
-def _objects_in(*roots: Any) -> Iterator[dict[str, Any]]:
-    waiting, left = deque(roots), _MOST_NODES
+    waiting, left = deque([own, whole.get("$defs"), whole.get("definitions")]), _MOST_NODES
     while waiting and left > 0:
         node = waiting.popleft()
         left -= 1
         if isinstance(node, dict):
-            yield node
+            properties = node.get("properties")
+            found.update(properties if isinstance(properties, dict) else ())
             waiting.extend(node.values())
         elif isinstance(node, list):
             waiting.extend(node)
-
-
-def words_given(schema: Any) -> frozenset[str]:
-    """Return the names that `schema` gives to members, and the values between which it lets choose.
-
-    Of a schema too large to be read some are missing.
-    """
-    found: set[str] = set()
-    for node in _objects_in(schema):
-        properties, options = node.get("properties"), node.get("enum")
-        found.update(properties if isinstance(properties, dict) else ())
-        fixed = [*(options if isinstance(options, list) else ()), node.get("const")]
-        found.update(option for option in fixed if isinstance(option, str))
     return frozenset(found)
 
 

@@ -3,8 +3,6 @@
 import re
 
 from gateway.domain.flow import Form, Task
-from gateway.flow.folding import BOUNDARY
-from gateway.flow.folding import words as folded_words
 from gateway.flow.forms import form_of
 from gateway.flow.heard import LONGEST_PROMPT, heard
 
@@ -117,13 +115,6 @@ class Words:
 def words_of(prompt: str) -> Words:
     """Return the words of `prompt`, ready to be searched."""
     return Words(prompt)
-
-
-@heard
-def letters_of(prompt: str) -> frozenset[bytes]:
-    """Return the longer words of `prompt`, by their letters."""
-    found = folded_words(prompt).split(BOUNDARY.encode())
-    return frozenset(word for word in found if len(word) >= SHORTEST_NAMED)
 
 
 def _folded(text: str) -> str:

@@ -271,9 +271,7 @@ class Admission:
         Not before: a call that is decided anew would be judged by what it never sent.
         """
         if permit.access is not None:
-            await self._questions.note_sent(
-                permit.access, self._schemas.of(permit.access.pinned).given
-            )
+            await self._questions.note_sent(permit.access)
 
     def not_recorded(self, permit: Permit) -> None:
         """Take back that `permit` was given: its question of the server's may be answered again."""

@@ -293,11 +293,8 @@ class Questions:
         if nodes > QUICK_NODES:
             await in_turn(access.principal.key, nodes, _nothing)
 
-    async def note_sent(self, access: AccessRequest, given: frozenset[str]) -> None:
-        """Take note of what a permitted call sends: what comes back with it was not minted there.
-
-        `given` are the words of its target's approved definition.
-        """
+    async def note_sent(self, access: AccessRequest) -> None:
+        """Take note of what a permitted call sends: what comes back with it was not minted there."""
         effect = Effect.READ if access.target.kind in _ASKS else access.effect
         clean = access.run.label.integrity is Integrity.TRUSTED
         if not may_write(effect, clean=clean):
@@ -305,8 +302,7 @@ class Questions:
         message = access.call.message
 
         def note(provenance: Provenance) -> None:
-            server = access.target.server
-            provenance.sends(said(message), effect, clean=clean, server=server, given=given)
+            provenance.sends(said(message), effect, clean=clean)
 
         octets = len(message.body)
         who = access.principal.key

@@ -484,7 +484,6 @@ def _answered(
         source=source_of(permit, label, trail.intent_id),
         effect=None if access is None else access.effect,
         arguments=_asked(permit),
-        given=expected.approved.given,
         content=content,
         octets=size + len(permit.call.message.body),
         typed=() if failed else expected.typed,

@@ -12,7 +12,7 @@ from gateway.domain.nodes import require_small
 from gateway.domain.paths import parse_path
 from gateway.domain.tools import Pinned
 from gateway.errors import Denied, InvalidArguments, UpstreamFailed
-from gateway.flow.schemas import identifier_fields, words_given
+from gateway.flow.schemas import identifier_fields
 from gateway.pins.members import Members, astray
 from gateway.pins.schemas import SchemaCheck, UnusableSchema
 
@@ -45,11 +45,6 @@ class Approved:
             for one in named
             if isinstance(one, dict) and isinstance(one.get("name"), str)
         )
-
-    @cached_property
-    def given(self) -> frozenset[str]:
-        """What a call may say in words of the definition's own."""
-        return words_given(self._definition.get("inputSchema")) | {*self.of_prompt}
 
     @cached_property
     def structured(self) -> Members:

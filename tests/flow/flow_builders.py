@@ -32,8 +32,8 @@ TENANT = Tenant(
 SEND = ToolRule(destination=("recipients", "cc"), payload=("subject", "body"))
 
 
-def source(label: Label, record: int = 7, tool: str = "search", *, server: str = "mail") -> Source:
-    return Source(server=server, tool=tool, record=f"r{record}", label=label)
+def source(label: Label, record: int = 7, tool: str = "search") -> Source:
+    return Source(server="mail", tool=tool, record=f"r{record}", label=label)
 
 
 def remember(
@@ -47,17 +47,15 @@ def remember(
     octets: int = 100,
     clean: bool = False,
     failed: bool = False,
-    given: frozenset[str] = frozenset(),
 ) -> None:
     """Note that a call was sent, and keep its result."""
-    said = {} if arguments is None else arguments
-    provenance.sends(said, effect, clean=clean, server=origin.server, given=given)
+    given = {} if arguments is None else arguments
+    provenance.sends(given, effect, clean=clean)
     provenance.remember(
         Answered(
             source=origin,
             effect=effect,
-            arguments=said,
-            given=given,
+            arguments=given,
             content=result,
             octets=octets,
             typed=typed,
@@ -69,7 +67,7 @@ def remember(
 
 def wrote(provenance: Provenance, *texts: str) -> None:
     """Note a call that was led and carried `texts`; nothing is known of its answer."""
-    provenance.sends({"body": list(texts)}, Effect.WRITE, clean=False, server="mail")
+    provenance.sends({"body": list(texts)}, Effect.WRITE, clean=False)
 
 
 def structured(content: Any) -> dict[str, Any]:

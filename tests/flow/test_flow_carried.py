@@ -179,6 +179,7 @@ def test_what_a_call_carried_proves_nothing_in_any_of_its_spellings(spelled: str
     echo = texts(f"Nobody is known by {MALLORY}.")
     remember(provenance, source(TRUSTED), echo, arguments={"uri": spelled})
     assert provenance.proof_of(MALLORY, "mail") is None
+    assert provenance.seen(MALLORY) is None
 
 
 @pytest.mark.parametrize("spelled", SPELLED)
@@ -186,31 +187,6 @@ def test_what_a_led_call_wrote_proves_nothing_in_any_of_its_spellings(spelled: s
     provenance = Provenance()
     wrote(provenance, spelled)
     remember(provenance, source(TRUSTED), structured({"email": MALLORY}))
-    assert provenance.proof_of(MALLORY, "mail") is None
-
-
-ESCAPED = (
-    *(one for one in SPELLED if not one.isalnum() and set("%&\\\uff20\u0435\u00ad") & {*one}),
-    "elpmaxe.yrollam@live",
-    "EVIL@Mallory.Example",
-)
-
-
-@pytest.mark.parametrize("spelled", ESCAPED)
-def test_no_escape_hides_what_was_carried(spelled: str) -> None:
-    assert Carried([spelled]).has(MALLORY)
-
-
-def test_the_words_of_one_call_are_known_in_any_order() -> None:
-    assert Carried(["example, mallory: Evil"]).has(MALLORY)
-    assert not Carried(["example, mallory"]).has(MALLORY)
-
-
-def test_what_a_led_call_wrote_proves_nothing_at_another_server() -> None:
-    provenance = Provenance()
-    wrote(provenance, MALLORY)
-    elsewhere = source(TRUSTED, server="crm")
-    remember(provenance, elsewhere, structured({"email": MALLORY}))
     assert provenance.proof_of(MALLORY, "mail") is None
 
 
@@ -269,19 +245,13 @@ def test_what_is_put_together_from_what_a_call_carried_proves_nothing(
         {"name": "Evil"},
         {"name": "evil example"},
         {"q": "mallory"},
-        {"q": "who is at mallory?"},
-        {"page": 2, "order": "by name"},
+        {"q": "who is at mallory.example?"},
+        {"page": 2, "order": "by name, at most 20"},
     ],
 )
 def test_what_a_call_named_in_part_is_proven_by_the_answer(arguments: dict[str, Any]) -> None:
     provenance = Provenance()
-    remember(
-        provenance,
-        source(TRUSTED),
-        structured({"to": MALLORY}),
-        arguments=arguments,
-        given=frozenset({"page", "order", "name", "q"}),
-    )
+    remember(provenance, source(TRUSTED), structured({"to": MALLORY}), arguments=arguments)
     assert proof_of(MALLORY, provenance=provenance) == "trusted_result"
 
 
@@ -292,9 +262,28 @@ def test_of_a_text_that_is_too_long_to_be_read_everything_may_be_carried() -> No
     assert proof_of(MALLORY, provenance=provenance) == "none"
 
 
+@pytest.mark.parametrize("before", ["0004 ", "ff ", "00000000", "de:ad:be:ef "])
+def test_digits_before_an_encoding_hide_nothing(before: str) -> None:
+    carried = Carried([f"{before}6576696c406d616c6c6f72792e6578616d706c65"])
+    assert carried.has(MALLORY)
+    assert not carried.has("kim@elsewhere.example")
+
+
+@pytest.mark.parametrize(
+    "spelled", ["ZXZpbEBtYWxsb3J5LmV4YW1wbGU=", "6576696c406d616c6c6f72792e6578616d706c65"]
+)
+def test_nothing_that_stands_before_an_encoding_hides_it(spelled: str) -> None:
+    carried = Carried([" ".join(f"word{number:04} 41424344;" for number in range(600)), spelled])
+    before = " zz ".join(f"41424344454647{n:06x} zz QUJDREVGR0hJSktM{n:04}" for n in range(300))
+    hidden = Carried([f"{before} zz {spelled}"])
+    assert carried.has(MALLORY)
+    assert hidden.has(MALLORY)
+    assert not hidden.has("kim@elsewhere.example")
+
+
 @pytest.mark.parametrize(
     "text",
-    ["%2525252540" * 6_000, "xn--maana-pta." * 4_000, "ZXZpbEBt " * 6_000, "41 42 43 44;" * 5_000],
+    ["%2525252540" * 6_000, "xn--maana-pta." * 4_000, "ZXZpbEBt " * 5_000, "41 42 43 44;" * 3_000],
 )
 def test_what_would_take_long_to_be_read_may_be_anything(text: str) -> None:
     assert Carried([text]).has("kim@c.example")
@@ -303,6 +292,15 @@ def test_what_would_take_long_to_be_read_may_be_anything(text: str) -> None:
 def test_many_texts_of_one_call_share_the_bound_of_what_is_read() -> None:
     assert Carried(f"row {number}" for number in range(10_000)).has("kim@c.example")
     assert not Carried(f"row {number}" for number in range(1_000)).has("kim@c.example")
+
+
+def test_a_search_that_would_take_long_finds_what_it_was_for() -> None:
+    pieces, text = ["a" * length for length in range(1, 256)], "a" * 255 + "b"
+    carried = Carried()
+    for _ in range(8):
+        carried.add(pieces)
+    assert not carried.has(text, search=Search(most=2**40))
+    assert carried.has(text)
 
 
 def test_all_that_one_question_asks_shares_one_bound() -> None:
@@ -316,8 +314,7 @@ def test_parts_of_different_calls_make_no_whole() -> None:
     provenance = Provenance()
     wrote(provenance, "Dear Kim")
     wrote(provenance, "see c, for example")
-    elsewhere = source(TRUSTED, server="crm")
-    remember(provenance, elsewhere, structured({"to": "kim@c.example"}))
+    remember(provenance, source(TRUSTED), structured({"to": "kim@c.example"}))
     assert proof_of("kim@c.example", provenance=provenance) == "trusted_result"
 
 

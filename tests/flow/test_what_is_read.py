@@ -8,7 +8,7 @@ from gateway.flow.decoding import decoded_forms
 from gateway.flow.entities import from_html
 from gateway.flow.forms import links_in
 from gateway.flow.results import documents
-from gateway.flow.spellings import Reader, unescaped
+from gateway.flow.spellings import spellings, unescaped
 
 
 def test_a_text_of_too_many_nodes_is_read_as_a_text():
@@ -48,5 +48,5 @@ def test_a_reference_to_a_character_may_have_any_number_of_digits(
     reference: str, means: str
 ) -> None:
     assert from_html(f"a {reference} b") == f"a {means} b"
-    for read in (Reader().spellings, unescaped, decoded_forms, links_in):
+    for read in (spellings, unescaped, decoded_forms, links_in):
         tuple(read(reference + "&;" * 8))

@@ -121,9 +121,9 @@ async def test_a_call_is_not_judged_by_what_it_did_not_send(
     questions = house.pipeline._admission._questions
     note, noted = questions.note_sent, []
 
-    async def noting(access: AccessRequest, given: frozenset[str]) -> None:
+    async def noting(access: AccessRequest) -> None:
         noted.append(len(raced.put_with))
-        await note(access, given)
+        await note(access)
 
     monkeypatch.setattr(questions, "note_sent", noting)
     seen = await house.handle(house.call("send"))
