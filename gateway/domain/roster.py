@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from gateway.errors import ConfigError
 
 _LETTERS: Final = 16
 _USE: Final = "registered servers:"
+_COUNT: Final = re.compile(r"# ([0-9]{1,15})\n")
 _BESIDE: Final = "+"
 """Between the name of a policy and that of what is registered beside it."""
 
@@ -42,15 +44,18 @@ class Roster:
     def opened(self, told: str) -> str:
         """Return what a gateway of ours has told.
 
-        A server that is registered may be sent secrets of this machine's: nobody but a gateway says which there are.
+        A server that is registered may be sent secrets of this machine's: nobody but a gateway says which there are,
+        and what one said comes into force once.
 
         Raises:
-            ConfigError: None of ours has told it.
+            ConfigError: None of ours has told it, or another was in force since.
 
         """
         vouched, _, text = told.partition(" ")
         if told and not hmac.compare_digest(vouched.encode(), self._mac(text).encode()):
             raise ConfigError("what is registered was written by none of these gateways")
+        if text != self.text and _count(text) <= _count(self.text) > 0:
+            raise ConfigError("what is registered is older than what was in force here")
         return text
 
     def _mac(self, text: str) -> str:
@@ -63,6 +68,11 @@ class Roster:
     def beside(self, policy: str) -> str:
         """Return what `policy` and what is registered now are called together."""
         return named(policy, self.text)
+
+
+def following(before: str, text: str) -> str:
+    """Return `text` as what is registered after `before`: it says how often that has changed."""
+    return f"# {_count(before) + 1}\n{text}"
 
 
 def tag(servers: str) -> str:
@@ -81,9 +91,14 @@ def parts(name: str) -> tuple[str, str]:
     return policy, servers
 
 
+def _count(text: str) -> int:
+    count = _COUNT.match(text)
+    return 0 if count is None else int(count[1])
+
+
 def _servers(text: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(text)["servers"]
+        found = json.loads(_COUNT.sub("", text, count=1))["servers"]
     except (ValueError, KeyError, TypeError):
         return {}  # whoever takes the configuration up says what is wrong with it
     return found if isinstance(found, dict) else {}

@@ -122,6 +122,7 @@ async def only(requests: AsyncIterator[Asked], context: Context, force: InForce)
         force.refused_unread("slow_body", address_of(context))
         await abort(context, grpc.StatusCode.DEADLINE_EXCEEDED, "the message took too long")
     if request is None:
+        force.refused_unread("protocol_error", address_of(context))
         await abort(context, grpc.StatusCode.INVALID_ARGUMENT, "no message came")
     return request
 

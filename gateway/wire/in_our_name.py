@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gateway.domain.alike import Room, begins, nearly, reads_as
+from gateway.domain.calls import Form
 from gateway.domain.vocabulary import confusing, is_ours, names_in
 from gateway.wire import jsontext
 from gateway.wire.icons import without_unsafe_icons
@@ -16,6 +17,7 @@ from gateway.wire.server_message import ServerMessage, parsed_message, require_p
 
 _META: Final = "_meta"
 _FRAME: Final = names_in("message")
+_FRAME_OF_AN_ANSWER: Final = _FRAME - {"params"}
 _HINTS: Final = (b"douane", b"decision_id", b"approval_id", b"reasons", b'"error"', b"\\u")
 """One of these stands in every ASCII text that could hold a name of ours, without what names are compared without."""
 _UNSEEN: Final = re.compile(rb"\\[bfnrt]")
@@ -51,10 +53,11 @@ def _in_its_frame(message: ServerMessage) -> ServerMessage:
 
     Nobody judges what stands there, and JSON-RPC knows nothing there.
     """
-    strange = message.content.keys() - _FRAME
+    frame = _FRAME_OF_AN_ANSWER if message.form is Form.RESPONSE else _FRAME
+    strange = message.content.keys() - frame
     if not strange or confusing(message.content, "message") is not None:
         return message  # what may be taken for a part of it is refused
-    kept = {name: inner for name, inner in message.content.items() if name in _FRAME}
+    kept = {name: inner for name, inner in message.content.items() if name in frame}
     return replace(message, content=kept, data=jsontext.write(kept).encode())
 
 

@@ -92,3 +92,13 @@ def test_what_a_tool_means_by_the_word_is_its_own(content: Any) -> None:
     """Definitions are looked at one by one: that one has such an icon keeps it from its pin."""
     data = json.dumps(result(content)).encode()
     assert hear(data, WireLimits()).data == data
+
+
+@pytest.mark.parametrize("params", ["null", "7", '"a"', "[]", '{"icons": [{"src": "file:///a"}]}'])
+@pytest.mark.parametrize(
+    "answer", ['"result":{"tools":[],"a":"\\u0041"}', '"error":{"code":1,"message":"\\u0041"}']
+)
+def test_an_answer_has_no_params_whatever_they_are(answer: str, params: str) -> None:
+    told = f'{{"jsonrpc":"2.0","id":1,{answer}}}'
+    message = hear(f'{told[:-1]},"params":{params}}}'.encode(), WireLimits())
+    assert message.content == json.loads(told) == json.loads(message.data)

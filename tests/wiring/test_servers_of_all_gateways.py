@@ -203,3 +203,18 @@ def test_whoever_is_told_of_what_is_registered_is_told_of_another_text_only() ->
     roster.stop()
     roster.put("")
     assert len(told) == 4
+
+
+async def test_what_was_registered_once_comes_back_by_nobody_but_a_gateway(
+    gateway: Gateway,
+) -> None:
+    """Whoever has the database keeps what a gateway wrote there, and may put it there again."""
+    told = [gateway.roster.vouched("")]
+    for act in ("add", "remove", "add"):
+        await getattr(gateway.registration, act)("web", *([WEB] if act == "add" else []))
+        told.append(gateway.roster.vouched(gateway.roster.text))
+    assert gateway.roster.opened(told[-1]) == gateway.roster.text
+    for earlier in told[:-1]:
+        with pytest.raises(ConfigError, match="older than what was in force"):
+            gateway.roster.opened(earlier)
+    assert Roster(b"key").opened(told[1])  # whoever begins knows of nothing later
