@@ -21,7 +21,7 @@ from gateway.cli import main
 from gateway.processes import end_now
 from tests import backends, forks
 from tests.forks import Process
-from tests.servers.process import ROOT, free_port
+from tests.servers.process import ROOT, free_ports
 
 DOUANE = str(Path(sys.executable).parent / "douane")
 ALL = "all"
@@ -186,7 +186,7 @@ def running_gateway(
     """
     folder.mkdir(parents=True, exist_ok=True)
     settings = dict(backends.chosen(folder, servers, settings))
-    port, admin_port = ports or (free_port(), free_port())
+    port, admin_port = ports or free_ports()
     url = f"{'https' if 'tls' in settings else 'http'}://127.0.0.1:{port}"
     content = {
         "version": 1,

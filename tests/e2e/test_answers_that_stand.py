@@ -7,7 +7,7 @@ from tests.e2e.posting import Poster
 from tests.e2e.scripted import Raw
 from tests.e2e.site import FOREIGN, OURS, Corridor
 from tests.running import Running, running_gateway
-from tests.servers.process import free_port
+from tests.servers.process import free_ports
 
 SENDS = {"effect": "egress", "destination": ["text"], "result": OURS}
 
@@ -22,7 +22,7 @@ def test_an_answer_stands_over_a_restart_until_a_person_ends_it(
             "tools": {"allowed": SENDS, "page": FOREIGN},
         }
     }
-    ports = (free_port(), free_port())
+    ports = free_ports()
     with running_gateway(tmp_path, servers, ports=ports) as running:
         running.approve_all("raw")
         poster = Poster(Corridor(running), "raw")

@@ -17,7 +17,7 @@ from tests.e2e.scripted import Raw, raw_in_a_thread
 from tests.e2e.site import SERVERS, Corridor
 from tests.e2e.test_python_clients import MODES, NEGOTIATED, refusal, text_of
 from tests.running import ALL, running_gateway
-from tests.servers.process import RunningServer, free_port
+from tests.servers.process import RunningServer, free_ports
 
 URI = "resource:///tool_descriptions"
 USAGE = "Ask for the welcome note first."
@@ -161,7 +161,7 @@ def test_what_was_read_survives_a_restart_and_ends_with_other_guidance(
 ) -> None:
     settings: dict[str, Any] = {
         "discovery": {"descriptions": {"mode": "on"}},
-        "ports": (free_port(), free_port()),  # who vouches for its clients is its address
+        "ports": free_ports(),  # who vouches for its clients is its address
     }
     with own_gateway(tmp_path / "g", module_raw, policies, **settings) as gateway:
         poster = Poster(gateway, ALL)

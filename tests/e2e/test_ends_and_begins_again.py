@@ -20,7 +20,7 @@ from tests.e2e.posting import LEGACY, META, Poster, mirrored
 from tests.e2e.scripted import Raw, behaves, instead, opened, raw_in_a_thread, released
 from tests.e2e.site import Corridor
 from tests.e2e.sockets import exchange, head
-from tests.servers.process import free_port
+from tests.servers.process import free_ports
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ async def test_sigterm_does_not_wait_for_whoever_only_listens(
 async def test_sigkill_loses_no_pin_no_client_no_label_and_no_record(
     tmp_path: Path, policies: Path, module_raw: Raw
 ) -> None:
-    ports = (free_port(), free_port())
+    ports = free_ports()
     gate = threading.Event()
 
     async def waits(request: web.Request) -> web.StreamResponse:

@@ -19,7 +19,7 @@ from tests.e2e.scripted import Raw, raw_in_a_thread
 from tests.e2e.site import SERVERS, Corridor
 from tests.postgres import Postgres
 from tests.running import DOUANE, Running, running_gateway
-from tests.servers.process import ROOT, free_port
+from tests.servers.process import ROOT, free_ports
 
 RULES = """\
 package douane
@@ -54,7 +54,7 @@ class Site:
 
     def __init__(self, folder: Path, raw: Raw, address: str) -> None:
         self.folder, self.raw = folder, raw
-        self.ports = free_port(), free_port()
+        self.ports = free_ports()
         self.policies = folder / "policies"
         self.policies.mkdir(parents=True)
         (self.policies / "rules.rego").write_text(RULES)

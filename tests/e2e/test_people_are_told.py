@@ -21,7 +21,7 @@ from tests.e2e.own import own_gateway, until
 from tests.e2e.posting import Poster
 from tests.e2e.scripted import Raw
 from tests.e2e.site import Corridor
-from tests.servers.process import free_port
+from tests.servers.process import free_ports
 
 POLICY = """\
 package douane
@@ -163,7 +163,7 @@ def test_questions_and_answers_are_told_over_a_restart(
         "events": ["approval"],
     }
     alerts = {"webhooks": {"ops": hook}}
-    ports = free_port(), free_port()
+    ports = free_ports()
     with own_gateway(tmp_path / "g", session_raw, policies, ports=ports, alerts=alerts) as corridor:
         (row,) = corridor.running.rows("alerts", "test", "ops")
         assert row == {"webhook": "ops", "status": 204}

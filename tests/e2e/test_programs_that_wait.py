@@ -15,7 +15,7 @@ from tests.e2e.site import SERVERS, Corridor
 from tests.e2e.test_python_clients import text_of
 from tests.running import ALL, EVERY_SCOPE, Running, running_gateway
 from tests.servers.fixtures import own_notes
-from tests.servers.process import RunningServer, free_port
+from tests.servers.process import RunningServer, free_ports
 from tests.told import each_call
 
 __all__ = ["own_notes"]
@@ -65,7 +65,7 @@ async def test_a_program_that_waits_goes_on_after_a_restart_with_a_yes_and_with_
 ) -> None:
     policies = policies_in(tmp_path)
     (policies / "asks.rego").write_text(ASKS)
-    ports = (free_port(), free_port())
+    ports = free_ports()
     servers = {"notes": {"url": own_notes.url, **SERVERS["notes"]}}
     settings = {**SETTINGS, "policies": policies, "ports": ports, "code": {"enabled": True}}
     with running_gateway(tmp_path / "gateway", servers, **settings) as running:
@@ -124,7 +124,7 @@ async def test_a_program_that_somebody_revoked_goes_on_nowhere(
 ) -> None:
     policies = policies_in(tmp_path)
     (policies / "asks.rego").write_text(ASKS)
-    ports = (free_port(), free_port())
+    ports = free_ports()
     servers = {"notes": {"url": own_notes.url, **SERVERS["notes"]}}
     settings = {**SETTINGS, "policies": policies, "ports": ports, "code": {"enabled": True}}
     with running_gateway(tmp_path / "gateway", servers, **settings) as running:

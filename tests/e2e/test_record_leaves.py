@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.running import DOUANE, Running, running_gateway
-from tests.servers.process import ROOT, free_port
+from tests.servers.process import ROOT, free_ports
 
 SECRET = "Bearer a-secret-of-the-collector"
 
@@ -164,7 +164,7 @@ def on_disk(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_nothing_is_lost_over_kills_and_a_collector_that_fails(tmp_path: Path) -> None:
-    ports = free_port(), free_port()
+    ports = free_ports()
     with collecting() as (collector, url):
         collector.mode = "refuse"
         with gateway_in(tmp_path, ports, url) as gateway:
@@ -210,7 +210,7 @@ def test_nothing_is_lost_over_kills_and_a_collector_that_fails(tmp_path: Path) -
 
 
 def test_an_export_is_verified_where_there_is_no_gateway(tmp_path: Path) -> None:
-    ports = free_port(), free_port()
+    ports = free_ports()
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     with collecting() as (_, url), gateway_in(tmp_path / "gateway", ports, url) as gateway:
@@ -245,7 +245,7 @@ def test_an_export_is_verified_where_there_is_no_gateway(tmp_path: Path) -> None
 
 
 def test_one_record_that_is_refused_is_passed_over_by_a_person_alone(tmp_path: Path) -> None:
-    ports = free_port(), free_port()
+    ports = free_ports()
     with collecting() as (collector, url):
         collector.poison = {3}
         with gateway_in(tmp_path, ports, url) as gateway:

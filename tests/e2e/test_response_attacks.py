@@ -182,8 +182,9 @@ def test_r10_an_answer_to_a_question_is_a_call_and_is_decided_on_again(
     poster: Poster, raw: Raw
 ) -> None:
     raw.play(instead("tools/call", asks("elicitation/create")))
-    first = poster.call("allowed").json["result"]
-    assert first["resultType"] == "input_required"
+    answered = poster.call("allowed")
+    first = answered.json["result"]
+    assert first["resultType"] == "input_required", answered.refusal
     assert "sealed-by-the-server" not in first["requestState"]
     again = {
         "requestState": first["requestState"],

@@ -13,7 +13,7 @@ from tests.e2e.posting import LEGACY, Poster
 from tests.e2e.scripted import Raw, raw_in_a_thread
 from tests.e2e.site import SERVERS, Corridor
 from tests.running import EVERY_SCOPE, fetch_token, rules_in, running_gateway
-from tests.servers.process import free_port
+from tests.servers.process import free_ports
 
 RULE = """\
 package douane
@@ -54,7 +54,7 @@ class Home:
     def __init__(self, folder: Path, raw: Raw) -> None:
         self.folder = folder
         self.raw = raw
-        self.ports = (free_port(), free_port())
+        self.ports = free_ports()
         self.clients: dict[str, Mapping[str, Any]] = {}
         self.policies = folder / "policies"
         rules_in(self.policies)

@@ -16,7 +16,7 @@ from tests.e2e.scripted import FRESH, Raw, answer, behaves, raw_in_a_thread, tol
 from tests.e2e.site import SERVERS, Corridor
 from tests.e2e.sockets import Answered
 from tests.running import ALL, running_gateway
-from tests.servers.process import free_port
+from tests.servers.process import free_ports
 
 DECLARED = {**META, "io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}}}
 LOOKS = 400
@@ -89,7 +89,7 @@ def of_kind(gateway: Corridor, kind: str) -> list[dict[str, Any]]:
 def test_a_task_outlives_the_gateway_and_is_one_call_on_record(
     tmp_path: Path, policies: Path, raw_server: Raw
 ) -> None:
-    late, ports = Late(raw_server), (free_port(), free_port())
+    late, ports = Late(raw_server), free_ports()
     with gateway_of(tmp_path / "g", raw_server, policies, ports) as gateway:
         alice = Poster(gateway, "raw")
         params = {"name": "allowed", "arguments": {"text": "build it"}}
@@ -116,7 +116,7 @@ def test_a_task_outlives_the_gateway_and_is_one_call_on_record(
 def test_many_looks_are_few_records_and_a_client_that_is_removed_has_none(
     tmp_path: Path, policies: Path, raw_server: Raw
 ) -> None:
-    late, ports = Late(raw_server), (free_port(), free_port())
+    late, ports = Late(raw_server), free_ports()
     with gateway_of(tmp_path / "g", raw_server, policies, ports) as gateway:
         alice = Poster(gateway, "raw")
         params = {"name": "allowed", "arguments": {"text": "build it"}}
@@ -135,7 +135,7 @@ def test_many_looks_are_few_records_and_a_client_that_is_removed_has_none(
 def test_who_listens_in_front_of_all_is_told_how_it_ends(
     tmp_path: Path, policies: Path, raw_server: Raw
 ) -> None:
-    late, ports = Late(raw_server, poll_ms=100), (free_port(), free_port())
+    late, ports = Late(raw_server, poll_ms=100), free_ports()
     with gateway_of(tmp_path / "g", raw_server, policies, ports) as gateway:
         alice = Poster(gateway, ALL)
         params = {"name": "raw__allowed", "arguments": {"text": "build it"}}

@@ -11,7 +11,7 @@ from tests.backends import FILES, only
 from tests.e2e.test_record_leaves import cause, exports, kill, metric, readyz, until
 from tests.export.witness import Said, Witness, witnessing
 from tests.running import DOUANE, Running, running_gateway
-from tests.servers.process import ROOT, free_port
+from tests.servers.process import ROOT, free_ports
 
 NAME = "witness w1"
 
@@ -34,7 +34,7 @@ def cosigned(witness: Witness) -> int:
 
 
 def test_the_log_is_witnessed_over_kills_and_an_auditor_sees_it(tmp_path: Path) -> None:
-    ports = free_port(), free_port()
+    ports = free_ports()
     with witnessing(Witness()) as witness:
         with gateway_in(tmp_path / "g", ports, witness) as gateway:
             key = origin(gateway)
@@ -90,7 +90,7 @@ def test_the_log_is_witnessed_over_kills_and_an_auditor_sees_it(tmp_path: Path) 
 
 @only(FILES)
 def test_a_log_that_was_put_back_is_told_of_and_on_record(tmp_path: Path) -> None:
-    ports, folder = (free_port(), free_port()), tmp_path / "g"
+    ports, folder = free_ports(), tmp_path / "g"
     with witnessing(Witness()) as witness:
         with gateway_in(folder, ports, witness) as gateway:
             until(lambda: cosigned(witness) > 0)

@@ -27,7 +27,7 @@ from tests.oauth import refreshing_process
 from tests.oauth.issuing import ALICE, APP, CALLBACK, OTHER, SCOPES, VERIFIER
 from tests.oauth.world import MAIL
 from tests.running import Running, rules_in, running_gateway
-from tests.servers.process import free_port
+from tests.servers.process import free_port, free_ports
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 WELL = {"fresh", "refreshed", "let in", "read", "died"}
@@ -111,7 +111,7 @@ class Desk:
 def desk(folder: Path) -> Iterator[Desk]:
     """Run a gateway that knows Alice and two clients of hers."""
     clock = MovedClock(folder)
-    ports = (free_port(), free_port())
+    ports = free_ports()
     (folder / "gateway").mkdir(mode=0o700)
     (folder / "gateway" / "data").mkdir(mode=0o700)
     stores = identity_in(folder / "gateway", clock=clock)

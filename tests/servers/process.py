@@ -52,6 +52,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def free_ports() -> tuple[int, int]:
+    """Return two ports that differ: one that was free may be given out again as soon as it is let go."""
+    with socket.socket() as one, socket.socket() as other:
+        for probe in (one, other):
+            probe.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
+
+
 @contextmanager
 def everything(logs: Path, *, port: int | None = None) -> Iterator[RunningServer]:
     """Run the reference server with every feature of the legacy revisions."""

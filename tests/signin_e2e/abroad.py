@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers.process import RunningServer, free_port
+from tests.servers.process import RunningServer, free_ports
 from tests.signin_e2e.authority import Authority
 from tests.signin_e2e.documents import Documents
 from tests.signin_e2e.house import House, egress, house
@@ -35,7 +35,7 @@ def federated(
     folder: Path, notes: RunningServer, documents: Documents, authority: Authority
 ) -> Iterator[Abroad]:
     """Run a gateway of `mode: federated`, and its provider."""
-    ports = (free_port(), free_port())
+    ports = free_ports()
     back = f"http://127.0.0.1:{ports[0]}/sign-in/company/callback"
     with openid_provider(folder, back) as provider:
         company = {
@@ -59,7 +59,7 @@ def external(
     folder: Path, notes: RunningServer, documents: Documents, authority: Authority
 ) -> Iterator[Abroad]:
     """Run a gateway of `mode: external`, and the authorization server whose tokens it takes."""
-    ports = (free_port(), free_port())
+    ports = free_ports()
     origin = f"http://127.0.0.1:{ports[0]}"
     resources = (f"{origin}/mcp/notes", f"{origin}/mcp/other")
     with authorization_server(folder, *resources) as provider:

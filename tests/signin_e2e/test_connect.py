@@ -9,7 +9,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.running import Running, running_gateway
-from tests.servers.process import free_port
+from tests.servers.process import free_ports
 from tests.signin_e2e import python_client
 from tests.signin_e2e.browser import Chromium
 from tests.signin_e2e.house import LABELS, NAME, READ, SERVER, House, welcome
@@ -24,7 +24,7 @@ def in_front_of(inner: House, folder: Path) -> Iterator[tuple[Running, str]]:
 
     It is another host than the inner one: cookies know no ports.
     """
-    ports = (free_port(), free_port())
+    ports = free_ports()
     url = f"http://localhost:{ports[0]}"
     server = {
         "url": inner.site.endpoint,

@@ -10,7 +10,7 @@ import pytest
 
 from tests.docs.pages import ROOT, blocks
 from tests.running import wait_until_ready
-from tests.servers.process import free_port
+from tests.servers.process import free_port, free_ports
 from tests.signin_e2e.browser import Chromium, NoWayOn
 
 
@@ -18,7 +18,7 @@ from tests.signin_e2e.browser import Chromium, NoWayOn
 def tried(tmp_path: Path) -> Iterator[str]:
     """Run the page's commands until the test ends; what they write goes to `tmp_path`."""
     (script,) = (text for text in blocks(ROOT / "docs" / "sign-in.md", "sh") if "oidc" in text)
-    gateway, admin, provider = free_port(), free_port(), free_port()
+    gateway, admin, provider = free_ports(), free_port()
     for there, here in (
         ("var/oidc", str(tmp_path)),
         ("../../policies", str(ROOT / "policies")),
