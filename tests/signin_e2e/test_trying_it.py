@@ -18,7 +18,7 @@ from tests.signin_e2e.browser import Chromium, NoWayOn
 def tried(tmp_path: Path) -> Iterator[str]:
     """Run the page's commands until the test ends; what they write goes to `tmp_path`."""
     (script,) = (text for text in blocks(ROOT / "docs" / "sign-in.md", "sh") if "oidc" in text)
-    gateway, admin, provider = free_ports(), free_port()
+    (gateway, admin), provider = free_ports(), free_port()
     for there, here in (
         ("var/oidc", str(tmp_path)),
         ("../../policies", str(ROOT / "policies")),
