@@ -388,7 +388,7 @@ async def test_a_session_follows_so_many_and_no_more(
 async def test_a_server_that_hangs_holds_up_no_other_that_is_followed(
     site: Site, old: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.builtin.follows._PATIENCE_S", 0.05)
+    monkeypatch.setattr("gateway.builtin.follows._PATIENCE_S", 1.0)
     mail = Feed()
     site.spoken[MAIL] = frozenset({Profile.MODERN})
     site.servers[MAIL].answer = lambda permit: mail.answer()
