@@ -121,8 +121,8 @@ class SpoolingLog:
         what owes something: a start has to find that before it answers anybody.
 
         Raises:
-            Changed: They are not met.
-            AuditUnavailable: As `append`.
+            Changed: They are not met, and the log has not got it.
+            AuditUnavailable: As `append`; also where they are not met, and the log may have got it before.
 
         """
         return await self._timed(record, partial(put_on, self._writer, terms=terms), terms)
@@ -142,7 +142,8 @@ class SpoolingLog:
     ) -> tuple[LogEntry, str]:
         if not self._admitted.is_set():
             await self._admission()
-        if not self._diverted:
+        was_tried = not self._diverted
+        if was_tried:
             try:
                 return await writes(entry), "log"
             except NotAccepted:
@@ -153,7 +154,15 @@ class SpoolingLog:
                 self._divert(error.detail)
         if not is_spooled:
             raise AuditUnavailable(_NOT_RECORDED, detail=self.why)
-        await self._keep(entry, terms)
+        try:
+            await self._keep(entry, terms)
+        except Changed as changed:
+            if not was_tried:
+                raise
+            # It may have come into the log: decided anew, the call would stand there twice.
+            raise AuditUnavailable(
+                _NOT_RECORDED, detail=f"{self.why}; meanwhile changed: {changed}"
+            ) from changed
         return LogEntry(id=str(entry.columns[0]), leaf_index=NOWHERE_YET), "spool"
 
     async def close(self) -> None:

@@ -330,3 +330,25 @@ async def test_what_waits_for_the_spool_is_looked_at_once_more(tmp_path: Path) -
         desk.policy.digest = "sha256:now"
         assert (await desk.put("kept")).id == "kept"
         assert [str(entry.columns[0]) for _, entry in log._spool.after(-1).entries] == ["kept"]
+
+
+async def test_what_the_log_may_have_is_not_decided_anew_where_it_is_spooled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log was too slow to say so, and what the call was decided on changed in that time."""
+    keeping = Keeping(spool=SpoolSettings(path=tmp_path / "spool", capacity=1_000_000))
+    async with opened(tmp_path / "var", journaled=False, keeping=keeping, deadline_s=60.0) as desk:
+        log = desk.store.audit
+        assert isinstance(log, SpoolingLog)
+        written = log._writer.append
+
+        async def late(*args: Any, **options: Any) -> LogEntry:
+            await written(*args, **options)
+            desk.policy.digest = "sha256:next"
+            raise AuditUnavailable("the audit log cannot record this now", detail="late")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(log._writer, "append", late)
+            with pytest.raises(AuditUnavailable, match="cannot record"):
+                await desk.put("late")
+        assert await desk.ids() == ["late"]
