@@ -96,7 +96,7 @@ class Survival:
         """Say what must not be."""
         found: dict[str, Iterable[str]] = {
             "answered, but not in the log": self.lost,
-            "there twice": [f"{call} {self.records.get(call, ())}" for call in self.doubled],
+            "there twice": [f"{call}, {self.records.get(call, ())}" for call in self.doubled],
             "sent, but not recorded": self.unrecorded,
             "the log does not verify": self.verify_failures,
             "unknown outcomes are not counted": self.miscounted,
