@@ -1,5 +1,6 @@
 """Where state is kept that a test is about: in a file of SQLite's, or in tables of PostgreSQL."""
 
+import atexit
 import functools
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager
@@ -114,4 +115,6 @@ def with_state(address: str) -> None:
 def _made(server: Postgres) -> tuple[str, "psycopg.Connection[Any]"]:
     address = server.fresh()
     with_state(address)
-    return address, psycopg.connect(address, autocommit=True)
+    connection = psycopg.connect(address, autocommit=True)
+    atexit.register(connection.close)
+    return address, connection

@@ -1,5 +1,6 @@
 """Where an identity database is: a folder, or an address of PostgreSQL. Racing processes are told it, too."""
 
+import atexit
 import functools
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ _EMPTY = "".join(f"DELETE FROM {table};" for table in _TABLES.split(", ")).encod
 def _made(server: Postgres) -> tuple[str, "psycopg.Connection[Any]"]:
     address = server.fresh()
     PostgresIdentityDatabase.open(address).close()
-    return address, psycopg.connect(address, autocommit=True)
+    connection = psycopg.connect(address, autocommit=True)
+    atexit.register(connection.close)
+    return address, connection
 
 
 def emptied(server: Postgres) -> str:
