@@ -230,7 +230,7 @@ class Pipeline:
         return replace(reply, unknown=unsure)
 
     async def _abandon(self, trail: Trail) -> None:
-        if trail.is_late:
+        if trail.is_late or trail.has_ended:
             return
         trail.unknown("client_gone", "the caller did not wait for the answer")
         try:

@@ -177,7 +177,10 @@ class Release:
         if permit.call.server != OWN:
             message = await self._bare_notice(permit, message)
         params = message.params
-        if permit.access is None and self._speaks(permit, message):
+        if permit.access is not None:
+            # The run may have ended, or been relabelled, since the stream began: this comes into what there is now.
+            await self._labels.raise_for_result(permit, trail.intent_id)
+        elif self._speaks(permit, message):
             await self._labels.raise_for_server(permit, message.method, trail.intent_id)
         await self._raise_for(permit, params, len(message.data), trail)
         if not params or (permit.call.server == OWN and permit.access is None):

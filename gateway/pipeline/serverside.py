@@ -93,6 +93,7 @@ class ServerRequests:
             met = await finished(who, nodes, meet, obligations, params, Carrier.REQUEST, masker)
             said = await read_content(who, params, LONGEST_READ, trail)
             content = said.join(decided_label(decision)).join(decided_label(second))
+            content = content.join(self._labels.of_result(permit))
         except GatewayError as error:
             trail.error(error)
             await self._audit.append(trail.outcome())

@@ -65,7 +65,7 @@ class StreamRelay:
         A fault on the way puts a refusal in the response's place. A stream that is cut short, by
         either side, is recorded as an outcome that nobody knows.
         """
-        recorded, edge, resumable = False, Edge(), False
+        edge, resumable = Edge(), False
         try:
             # Whoever has begun to read has to end this properly, also before the first event.
             yield b""
@@ -85,7 +85,6 @@ class StreamRelay:
                 if self._is_final(permit, message):
                     last = await self._release.response(permit, message, trail)
                     await self._given_out(permit, event, trail)
-                    recorded = True
                     self._require_going()
                     yield framed(event, last)
                     await _drain(events)
@@ -96,11 +95,10 @@ class StreamRelay:
         except GatewayError as error:
             # A server whose connection broke may have kept the rest for whoever asks for it again.
             if not (resumable and isinstance(error, UpstreamBroke)):
-                recorded = True
                 yield await self._refused(permit, trail, error)
         finally:
             await close(events)
-            if not recorded:
+            if not (trail.has_ended or trail.is_late):
                 await asyncio.shield(self._cut(permit, trail))
 
     def _is_final(self, permit: Permit, message: ServerMessage) -> bool:

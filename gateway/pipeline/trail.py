@@ -84,6 +84,8 @@ class Trail:
         """Id of the intent's record, once that is durable."""
         self.sent = False
         """Whether it was handed to the client of its upstream."""
+        self.has_ended = False
+        """Whether an outcome was made of it, which is on record once it was handed to the log."""
         self.is_late = False
         """Whether the answer is late: the outcome is recorded when that has come."""
         self._taken = None
@@ -376,6 +378,7 @@ class Trail:
         return self._record(RecordKind.INTENT, self._began)
 
     def outcome(self, kind: RecordKind = RecordKind.OUTCOME) -> AuditRecord:
+        self.has_ended = True
         now = self._clock()
         self._fields["duration_us"] = max(0, round((now - self._began) * 1e6))
         if self._taken is not None:

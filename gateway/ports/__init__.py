@@ -303,6 +303,8 @@ class AuditLog(Protocol):
     async def append(self, record: AuditRecord) -> LogEntry:
         """Return only once `record` is durable.
 
+        It is written down also where whoever waits for that is cancelled meanwhile.
+
         Raises:
             AuditUnavailable: It is not, or not known to be, within the deadline.
 

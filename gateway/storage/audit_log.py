@@ -1,15 +1,18 @@
 """The audit log that is durable before anything it records has consequences."""
 
+import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
 
 from gateway.audit.record import Entry, RecordEncoder
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.domain.nodes import amount
 from gateway.storage.writer import Writer
 from gateway.turns import QUICK_NODES, finished
+
+T = TypeVar("T")
 
 _LARGE = ("arguments", "result")
 """Fields that are as large as callers and servers like."""
@@ -57,15 +60,30 @@ def nobody(place: str, seconds: float) -> None:
     """Hear nothing."""
 
 
-async def encoded(encoder: RecordEncoder, record: AuditRecord) -> Entry:
+async def to_its_end(appending: Coroutine[Any, Any, T]) -> T:
+    """Return what comes of `appending`, which goes on where whoever waits for it goes.
+
+    What somebody did who did not wait to be told is on record all the same.
+    """
+    return await asyncio.shield(asyncio.create_task(appending))
+
+
+def nodes_of(record: AuditRecord) -> int:
+    """Return how much there is to hash of a record; more than `QUICK_NODES` is done beside the loop."""
+    new = (name for name in _LARGE if name in record.fields and name not in record.stands)
+    return sum(amount(record.fields[name], QUICK_NODES) for name in new)
+
+
+async def encoded(encoder: RecordEncoder, record: AuditRecord, nodes: int | None = None) -> Entry:
     """Return `record` as it will be stored. What is large is hashed beside the event loop.
+
+    `nodes` is what `nodes_of` says of it, where that is known.
 
     Raises:
         ValueError: As `RecordEncoder.encode`.
 
     """
-    new = (name for name in _LARGE if name in record.fields and name not in record.stands)
-    nodes = sum(amount(record.fields[name], QUICK_NODES) for name in new)
+    nodes = nodes_of(record) if nodes is None else nodes
     if nodes <= QUICK_NODES:
         return encoder.encode(record)
     who = str(record.fields.get("principal", ""))
@@ -81,7 +99,7 @@ class SqliteAuditLog:
         self.waited: Waited = nobody
 
     async def append(self, record: AuditRecord) -> LogEntry:
-        """Return only once `record` is durable.
+        """Return only once `record` is durable; see `AuditLog`.
 
         Raises:
             AuditUnavailable: It is not, or not known to be, within the deadline. It may still
@@ -89,9 +107,15 @@ class SqliteAuditLog:
             ValueError: A field is not one of the contract's.
 
         """
+        nodes = nodes_of(record)
+        appending = self._append(record, nodes)
+        # What is small is with the writer, who waits for nobody, before anything is awaited.
+        return await (appending if nodes <= QUICK_NODES else to_its_end(appending))
+
+    async def _append(self, record: AuditRecord, nodes: int) -> LogEntry:
         began = time.perf_counter()
         entry = await self._writer.append(
-            await encoded(self._encoder, record), may_lag=record.kind in OF_CALLS
+            await encoded(self._encoder, record, nodes), may_lag=record.kind in OF_CALLS
         )
         self.waited("log", time.perf_counter() - began)
         return entry

@@ -15,7 +15,15 @@ from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.errors import AuditUnavailable, Changed
 from gateway.ports import Clock
-from gateway.storage.audit_log import OF_CALLS, Terms, Waited, encoded, nobody, put_on
+from gateway.storage.audit_log import (
+    OF_CALLS,
+    Terms,
+    Waited,
+    encoded,
+    nobody,
+    put_on,
+    to_its_end,
+)
 from gateway.storage.spool import Spool, Spooled
 from gateway.storage.writer import NotAccepted, Writer, change_nothing
 
@@ -104,7 +112,7 @@ class SpoolingLog:
         return sum(number > known for number, _ in found.entries)
 
     async def append(self, record: AuditRecord) -> LogEntry:
-        """Return only once `record` is durable, in the log or in the spool.
+        """Return only once `record` is durable, in the log or in the spool; see `AuditLog`.
 
         Raises:
             AuditUnavailable: It is in neither, or not known to be, within the deadline of each.
@@ -112,7 +120,7 @@ class SpoolingLog:
 
         """
         writes = partial(self._writer.append, may_lag=record.kind in OF_CALLS)
-        return await self._timed(record, writes)
+        return await to_its_end(self._timed(record, writes))
 
     async def put(self, record: AuditRecord, terms: Terms) -> LogEntry:
         """Return only once `record` is durable, which it is only on these `terms`.

@@ -1,15 +1,19 @@
 """Streams that stay open: what is said on them is judged by what the run has read by then."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
+from gateway.domain.decisions import Verdict
+from gateway.domain.labels import ToolRule
 from gateway.domain.tools import Profile
 from gateway.errors import AuditUnavailable
-from tests.pipeline.house import ALICE, PRIVATE, UNHINTED, Events, House, event
+from tests.pipeline.house import ALICE, PRIVATE, UNHINTED, Events, House, event, text
 
 WORDS = {"integrity": "untrusted", "confidentiality": "private"}
 ASKS = {"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": {"messages": []}}
@@ -84,3 +88,63 @@ async def test_one_that_comes_with_a_session_that_is_none_is_closed(house: House
     house.server.answer = lambda permit: replace(events.answer(), session="not an id")
     assert (await house.handle(house.call(profile=Profile.LEGACY))).code == "upstream_failed"
     assert events.closed
+
+
+@pytest.mark.parametrize("said", [ASKS, TELLS], ids=["question", "notification"])
+async def test_what_comes_after_its_run_has_ended_counts_in_the_one_there_is_then(
+    said: dict[str, Any],
+) -> None:
+    house = House(tools={"search": ToolRule(result=PRIVATE)})
+    await house.approve_all(Profile.LEGACY)
+
+    async def events() -> AsyncIterator[ServerEvent]:
+        for run in house.runs.all():
+            await house.runs.end(run.run.id)
+        yield event(said)
+
+    house.server.answer = lambda permit: replace(Events([]).answer(), body=events())
+    seen = await house.handle(house.call(profile=Profile.LEGACY, session="s1"))
+    assert len(seen.parts) == 1
+    assert (await house.runs.of(ALICE, UNHINTED)).label == PRIVATE
+
+
+async def test_whoever_goes_while_the_end_is_recorded_ends_it_once(house: House) -> None:
+    answer = event({"jsonrpc": "2.0", "id": 1, "result": text("hello")})
+    house.server.answer = lambda permit: Events([answer]).answer()
+    reply = await house.pipeline.handle(house.call(profile=Profile.LEGACY, session="s1"))
+    assert not isinstance(reply.body, bytes)
+    await cancelled_at_the_end(house, anext_of(reply.body))
+    assert house.kinds() == ["intent", "outcome"]
+    assert (house.last["verdict"], "code" in house.last) == ("allow", False)
+
+
+async def anext_of(parts: Any) -> None:
+    async for _ in parts:
+        pass
+
+
+async def cancelled_at_the_end(house: House, waits: Any) -> None:
+    """Cancel whoever waits once the record of an end was handed to the log."""
+    appended = house.audit.append
+    task = asyncio.ensure_future(waits)
+
+    async def append(record: Any) -> Any:
+        if record.kind is RecordKind.OUTCOME:
+            asyncio.get_running_loop().call_soon(task.cancel)
+        return await appended(record)
+
+    house.audit.append = append  # type: ignore[method-assign]
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_whoever_goes_while_an_answer_is_recorded_leaves_one_end(is_refused: bool) -> None:
+    house = House()
+    await house.approve_all()
+    if is_refused:
+        house.rule.says = lambda question: Verdict.DENY
+    await cancelled_at_the_end(house, house.pipeline.handle(house.call()))
+    assert house.kinds() == (["outcome"] if is_refused else ["intent", "outcome"])
+    assert house.last["verdict"] == ("deny" if is_refused else "allow")

@@ -18,6 +18,7 @@ from gateway.pins.names import tools_elsewhere
 from gateway.pins.observe import approved_pin, observed, revoked_pin, with_body
 from gateway.ports import ApprovalStore, AuditLog, Clock
 from gateway.ports.scripts import ScriptStore
+from gateway.storage.audit_log import to_its_end
 from gateway.storage.ledger import Memory
 from gateway.storage.pin_table import PinKey, PinTable
 from gateway.storage.pins import known, sighted
@@ -43,6 +44,9 @@ class MemoryAuditLog:
 
     async def append(self, record: AuditRecord) -> LogEntry:
         """Keep `record`, after the same checks as a durable log's; see `AuditLog`."""
+        return await to_its_end(self._append(record))
+
+    async def _append(self, record: AuditRecord) -> LogEntry:
         entry = self._encoder.encode(record)
         await asyncio.sleep(0)  # a durable log never answers at once either
         if self.failure:

@@ -1,6 +1,8 @@
 """A record of much is encoded beside the event loop, and any other at once."""
 
+import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from gateway.audit.record import RecordEncoder
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.storage.audit_log import encoded
+from gateway.storage.store import Store
 from tests.audit.encoders import terms
 
 
@@ -38,3 +41,22 @@ async def test_a_large_record_is_encoded_beside_the_loop(fields: Any, is_large: 
     entry = await encoded(encoder, record(**fields))
     assert (encoder.thread != threading.get_ident()) is is_large
     assert entry == RecordEncoder(log_id="log", terms=terms()).encode(record(**fields))
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+async def test_it_is_on_record_also_where_whoever_waits_goes(
+    tmp_path: Path, is_large: bool
+) -> None:
+    store = await Store.open(tmp_path, clock=lambda: 1.0)
+    try:
+        one = record(arguments={"a": [{}] * (5_000 if is_large else 1)})
+        task = asyncio.create_task(store.audit.append(one))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with asyncio.timeout(60):
+            while not list(store.log.reader().export()):
+                await asyncio.sleep(0.02)
+    finally:
+        await store.close()

@@ -328,3 +328,25 @@ async def test_after_the_end_nothing_is_spooled(tmp_path):
         pass
     with pytest.raises(AuditUnavailable, match="closed"):
         await store.audit.append(event("late"))
+
+
+async def test_what_is_recorded_is_so_also_where_whoever_waits_goes(tmp_path):
+    """Which door it waits at: the log's own, the spool's, or that of what is read back."""
+    async with opened(tmp_path, deadline_s=PATIENT_S) as store:
+        await gone_after(store.audit.append(event("log")))
+        with locked(store):
+            await store.audit.append(event("spooled"))
+            store.audit._admitted.clear()
+            await gone_after(store.audit.append(event("gone")))
+            store.audit._admitted.set()
+        await until(lambda: not store.audit.spooling and len(ids_of(store)) == 3)
+        assert ids_of(store) == ["log", "spooled", "gone"]
+
+
+async def gone_after(waits):
+    """Wait for a moment, and no longer."""
+    task = asyncio.ensure_future(waits)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

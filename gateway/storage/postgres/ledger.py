@@ -10,7 +10,7 @@ from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.flow import RunId
 from gateway.domain.premises import Premise, Premises, Uses
 from gateway.errors import AuditUnavailable, Changed
-from gateway.storage.audit_log import Waited, encoded, nobody
+from gateway.storage.audit_log import Waited, encoded, nobody, to_its_end
 from gateway.storage.committer import NOT_RECORDED
 from gateway.storage.postgres.lanes import Kept, Lanes
 from gateway.storage.postgres.terms import FREELY, Raise, Terms
@@ -72,7 +72,7 @@ class PostgresLedger:
 
     async def append(self, record: AuditRecord) -> LogEntry:
         """Return only once `record` is durable; see `AuditLog`. Its place in the log comes later."""
-        await self._kept(record, FREELY)
+        await to_its_end(self._kept(record, FREELY))
         return LogEntry(id=record.id)
 
     async def put(self, record: AuditRecord, premises: Premises, uses: Uses) -> LogEntry:

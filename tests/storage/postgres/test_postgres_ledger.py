@@ -221,6 +221,17 @@ async def test_odd_content_is_kept(desk: PostgresDesk) -> None:
     assert (await desk.replica.ledger.append(odd)).id == "e"
 
 
+async def test_what_is_recorded_is_so_also_where_whoever_waits_goes(desk: PostgresDesk) -> None:
+    task = asyncio.create_task(desk.replica.ledger.append(record("gone")))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(60):
+        while in_tray(desk.owner) != ["gone"]:
+            await asyncio.sleep(0.02)
+
+
 async def test_what_cannot_be_kept_is_refused_alone(
     desk: PostgresDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
