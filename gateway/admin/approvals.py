@@ -11,7 +11,7 @@ from gateway.admin.person import EVERY_ROLE, How, Person, Role
 from gateway.admin.rows import Row, Rows, rfc3339
 from gateway.admin.runs import SelfApproval
 from gateway.admin.standing import StandingDesk
-from gateway.admin.whose import is_own, sees
+from gateway.admin.whose import is_own, registered, sees
 from gateway.domain.approvals import Approval, ApprovalId, ApprovalRequest, ApprovalState, Span
 from gateway.domain.audit import RecordKind
 from gateway.domain.document import quoted_name
@@ -19,6 +19,7 @@ from gateway.domain.flow import RunId, Source
 from gateway.domain.tools import Kind
 from gateway.errors import BadCommand, Denied, Forbidden, NotFound, PolicyUnavailable
 from gateway.ports import ApprovalStore, Clock
+from gateway.ports.identity import ClientStore
 
 _SPANS = {
     Span.RUN: "for every such call of the run",
@@ -35,6 +36,7 @@ class ApprovalDesk:
         approvals: ApprovalStore,
         journal: Journal,
         *,
+        clients: ClientStore,
         sources: Callable[[RunId], Sequence[Source]],
         issuer: str,
         clock: Clock,
@@ -49,6 +51,7 @@ class ApprovalDesk:
         """
         self._approvals = approvals
         self._journal = journal
+        self._clients = clients
         self._sources = sources
         self._issuer = issuer
         self._clock = clock
@@ -225,12 +228,23 @@ class ApprovalDesk:
         """
         if person.how is How.TOKEN and not person.user_id:
             raise Forbidden("only a person can answer; sign in as one", detail=person.name)
+        if self._acts_for(person, request):
+            raise Forbidden(
+                "this is a call of a client that you registered: somebody else has to answer",
+                detail=person.name,
+            )
         if not self.is_own(person, request):
             person.need(Role.APPROVER, Role.ADMIN)
         elif not await self._is_theirs(request):
             raise Forbidden(
                 "this is your own call: policy wants somebody else's answer", detail=person.name
             )
+
+    def _acts_for(self, person: Person, request: ApprovalRequest) -> bool:
+        """Whether a client that this person registered makes the call, for nobody but itself."""
+        client_id = request.client_id
+        for_itself = request.principal == f"{self._issuer}|{client_id}|{client_id}"
+        return for_itself and registered(person, client_id, self._clients)
 
     async def _is_theirs(self, request: ApprovalRequest) -> bool:
         """Whether policy still lets the person whose call it is answer; silence is a no."""

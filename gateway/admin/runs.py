@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 from gateway.admin.journal import Change, Journal
 from gateway.admin.person import EVERY_ROLE, How, Person, Role
 from gateway.admin.rows import Row, Rows, rfc3339
+from gateway.admin.whose import registered
 from gateway.domain.audit import RecordKind
 from gateway.domain.flow import FlowReview, Run, RunId, RunState
 from gateway.domain.labels import Confidentiality, Effect, Integrity, Label
@@ -16,6 +17,7 @@ from gateway.flow.picture import picture
 from gateway.flow.question import flow_input
 from gateway.flow.story import Story, rows, tell
 from gateway.ports import Clock
+from gateway.ports.identity import ClientStore
 
 MOST_STEPS = 1000
 _MOST_RECORDS = 3 * MOST_STEPS
@@ -65,6 +67,7 @@ class RunDesk:
         records: RunRecords,
         journal: Journal,
         *,
+        clients: ClientStore,
         policy: SelfApproval,
         issuer: str,
         clock: Clock,
@@ -73,6 +76,7 @@ class RunDesk:
         self._runs = runs
         self._records = records
         self._journal = journal
+        self._clients = clients
         self._policy = policy
         self._issuer = issuer
         self._clock = clock
@@ -188,14 +192,14 @@ class RunDesk:
         An operating system's user for whom no person stands makes no calls, and has no runs.
 
         Raises:
-            Forbidden: It is of their own calls, or of nobody knows whose, and policy does not say
-                that people answer for themselves.
+            Forbidden: It is of their own calls, of a client that they registered, or of nobody knows
+                whose, and policy does not say that people answer for themselves.
 
         """
         if person.how is How.TOKEN and not person.user_id:
             raise Forbidden("only a person can vouch; sign in as one", detail=person.name)
         kind, _, name = person.name.partition(":")
-        if kind != "user" or not self._runs.acts_for(run.id, {name, f"{self._issuer}|{name}"}):
+        if kind != "user" or not self._runs.acts_for(run.id, self._of_theirs(person, name)):
             return
         try:
             asked = self_approval_question(run, name, method, now=self._clock())
@@ -204,10 +208,16 @@ class RunDesk:
             allowed = False
         if not allowed:
             raise Forbidden(
-                "this is a run of your own calls, or nobody knows whose yet: policy wants somebody"
-                " else's word",
+                "this is a run of your own calls, or of a client that you registered, or nobody knows"
+                " whose yet: policy wants somebody else's word",
                 detail=person.name,
             )
+
+    def _of_theirs(self, person: Person, name: str) -> Collection[str]:
+        """Return the person, ours or another issuer's, and each client that they registered."""
+        known = self._clients
+        clients = [one.id for one in known.all() if registered(person, one.id, known)]
+        return {name, *(f"{self._issuer}|{subject}" for subject in (name, *clients))}
 
     async def _told(self, run: str) -> tuple[RunState | None, Story]:
         state = self._runs.find(RunId(run))

@@ -3,7 +3,9 @@
 from gateway.admin.person import Person, Role
 from gateway.domain.approvals import ApprovalRequest
 from gateway.domain.standing import StandingAnswer
+from gateway.ports.identity import ClientStore
 
+_PROGRAM = "client:"
 _SEES_ALL = frozenset({Role.APPROVER, Role.ADMIN, Role.AUDITOR})
 
 
@@ -15,10 +17,21 @@ def is_own(person: Person, asked: ApprovalRequest | StandingAnswer, issuer: str)
     if person.user_id and person.user_id == asked.user_id:
         return True
     owner = asked.principal.removesuffix(f"|{asked.client_id}")
-    names = {f"user:{owner}"}
-    if owner == f"{issuer}|{asked.subject}":
-        names.add(f"user:{asked.subject}")
-    return person.name in names
+    return person.name in {f"user:{owner}", f"user:{owner.removeprefix(f'{issuer}|')}"}
+
+
+def registered(person: Person, client_id: str, clients: ClientStore) -> bool:
+    """Whether this person registered the client, be it by a program that they registered.
+
+    What it does by itself is as much their word as a call of their own. An operating system's user
+    for whom no person stands is told from nobody.
+    """
+    client = clients.find(client_id)
+    while client is not None and client.created_by.startswith(_PROGRAM):
+        client = clients.find(client.created_by.removeprefix(_PROGRAM))
+    return (
+        client is not None and client.created_by == person.name and person.name.startswith("user:")
+    )
 
 
 def sees(person: Person, asked: ApprovalRequest | StandingAnswer, issuer: str) -> bool:

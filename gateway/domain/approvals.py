@@ -56,6 +56,7 @@ class ApprovalRequest:
     principal: str
     """The `key` of the principal who asks."""
     subject: str
+    """Whose call it is as records name them: with the issuer, unless they are ours."""
     user_id: str
     """Whose call it is; empty for a client that acts for itself. Their own yes counts only where
     policy says so."""

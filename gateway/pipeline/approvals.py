@@ -302,7 +302,7 @@ class Approvals:
             fingerprint=bound.fingerprint,
             scope=bound.scope,
             principal=principal.key,
-            subject=principal.subject,
+            subject=principal.recorded,
             user_id=principal.user_id,
             client_id=principal.client_id,
             client_name=principal.client_name,

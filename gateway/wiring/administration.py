@@ -220,7 +220,13 @@ def admin_of(
                 name_of=public_name,
             ),
             runs=RunDesk(
-                store.runs, audit.of_run, journal, policy=policy, issuer=issuer, clock=now
+                store.runs,
+                audit.of_run,
+                journal,
+                clients=stores.clients,
+                policy=policy,
+                issuer=issuer,
+                clock=now,
             ),
             scripts=ScriptDesk(scripts, journal, clock=now),
             policy=PolicyDesk(policy, PolicyFilesOf(current), journal),

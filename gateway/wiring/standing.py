@@ -145,6 +145,7 @@ def standing(
         questions=ApprovalDesk(
             kept.approvals,
             desk_journal,
+            clients=stores.clients,
             sources=partial(_sources, identity),
             issuer=config().public_url,
             clock=now,

@@ -13,12 +13,17 @@ from gateway.domain.approvals import ApprovalId, ApprovalRequest, ApprovalRules,
 from gateway.domain.decisions import Reason
 from gateway.domain.document import Digest
 from gateway.domain.flow import RunId, Source
+from gateway.domain.identity import Client
 from gateway.domain.labels import STRICTEST_DEFAULT, Effect
 from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.errors import AuditUnavailable, Denied, Forbidden, NotFound, PolicyUnavailable
 from tests.admin.world import NOW, NOW_TEXT, URL, Themselves, new_journal
 from tests.storage.memory import MemoryAuditLog
-from tests.storage.memory_people import MemoryApprovalStore, MemoryStandingAnswers
+from tests.storage.memory_people import (
+    MemoryApprovalStore,
+    MemoryClientStore,
+    MemoryStandingAnswers,
+)
 
 
 def person(name: str, *roles: Role, **changes: Any) -> Person:
@@ -70,6 +75,7 @@ class Desk:
         self.answers = MemoryStandingAnswers()
         self.approved = True
         self.policy = Themselves()
+        self.clients = MemoryClientStore()
         journal = new_journal(self.log)
         self.standing = StandingDesk(
             self.answers,
@@ -83,6 +89,7 @@ class Desk:
         self.desk = ApprovalDesk(
             self.store,
             journal,
+            clients=self.clients,
             sources=lambda run: (SOURCE,) if run == "r_1" else (),
             issuer=URL,
             clock=lambda: self.now,
@@ -341,6 +348,43 @@ async def test_where_policy_cannot_be_asked_again_only_others_answer() -> None:
     desk = await Desk().ask(self_approval=True, question=b"")
     with pytest.raises(Forbidden):
         await allow(desk, EMMA)
+
+
+def by_itself(client_id: str) -> Mapping[str, Any]:
+    principal = f"{URL}|{client_id}|{client_id}"
+    return {"principal": principal, "subject": client_id, "user_id": "", "client_id": client_id}
+
+
+@pytest.mark.parametrize(
+    "made_by",
+    [{"c_1": "user:ada"}, {"c_1": "client:c_9", "c_9": "user:ada"}],
+    ids=["by herself", "by a program of hers"],
+)
+async def test_who_registered_a_client_does_not_answer_for_it(made_by: Mapping[str, str]) -> None:
+    desk = await Desk().ask(**by_itself("c_1"), may_stand=True)
+    for id_, by in made_by.items():
+        desk.clients.add(Client(id=id_, name=id_, created_at=NOW, created_by=by))
+    for answer in (
+        desk.desk.allow(ADA, approval="a"),
+        desk.desk.allow(ADA, approval="a", standing=True),
+        desk.desk.deny(ADA, approval="a"),
+    ):
+        with pytest.raises(Forbidden, match="a client that you registered"):
+            await answer
+    assert (desk.state(), desk.log.records) == (ApprovalState.WAITING, [])
+    assert (await allow(desk, person("bob", Role.APPROVER)))["by"] == "user:bob"
+
+
+async def test_who_registered_a_client_answers_for_what_it_does_for_others() -> None:
+    desk = await Desk().ask()
+    desk.clients.add(Client(id="c_1", name="Agent", created_at=NOW, created_by="user:ada"))
+    assert (await allow(desk, ADA))["by"] == "user:ada"
+
+
+async def test_who_owns_the_machine_is_told_from_nobody() -> None:
+    desk = await Desk().ask(**by_itself("c_1"))
+    desk.clients.add(Client(id="c_1", name="Agent", created_at=NOW, created_by="os:root"))
+    assert (await allow(desk, ROOT))["by"] == "os:root"
 
 
 @pytest.mark.parametrize("self_approval", [True, False])

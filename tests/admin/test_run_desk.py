@@ -9,6 +9,7 @@ import pytest
 from gateway.admin.person import How, Person, Role
 from gateway.admin.runs import RunDesk
 from gateway.domain.audit import RecordKind
+from gateway.domain.identity import Client
 from gateway.errors import (
     AuditUnavailable,
     BadCommand,
@@ -63,6 +64,7 @@ class Desk(RunDesk):
             self.runs,
             self._of_run,
             self.world.journal,
+            clients=self.world.clients,
             policy=self,
             issuer="https://gate",
             clock=lambda: NOW,
@@ -252,6 +254,17 @@ async def test_nobody_speaks_for_a_run_of_their_own_calls(
         with pytest.raises(Forbidden, match="somebody else's word"):
             await refused
     assert (desk.runs.states, desk.written) == (Runs().states, [])
+
+
+async def test_nobody_speaks_for_a_run_of_a_client_that_they_registered() -> None:
+    desk = Desk()
+    desk.runs.whose["r_new"] = "https://gate|c_1"
+    desk.world.clients.add(Client(id="c_1", name="agent", created_at=NOW, created_by="user:noah"))
+    for refused in (desk.end(NOAH, run="r_new"), desk.relabel(NOAH, **LOWER)):
+        with pytest.raises(Forbidden, match="a client that you registered"):
+            await refused
+    emma = replace(NOAH, name="user:emma", user_id="u_emma")
+    assert (await desk.end(emma, run="r_new"))["ended"]
 
 
 @pytest.mark.parametrize(

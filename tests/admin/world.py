@@ -61,7 +61,11 @@ from gateway.storage.verify import verify
 from gateway.wiring.indexing import archive_of
 from tests.storage.memory import MemoryAuditLog, MemoryPinStore
 from tests.storage.memory_calls import MemoryScriptStore
-from tests.storage.memory_people import MemoryApprovalStore, MemoryStandingAnswers
+from tests.storage.memory_people import (
+    MemoryApprovalStore,
+    MemoryClientStore,
+    MemoryStandingAnswers,
+)
 
 NOW = 1_800_000_000.0
 NOW_TEXT = "2027-01-15T08:00:00.000Z"
@@ -643,6 +647,7 @@ async def opened(
                     Runs(),
                     audit.of_run,
                     journal,
+                    clients=stores.clients,
                     policy=Engine(),
                     issuer=URL,
                     clock=clock,
@@ -689,6 +694,7 @@ def _approvals(journal: Journal, approvals: MemoryApprovalStore) -> ApprovalDesk
     return ApprovalDesk(
         approvals,
         journal,
+        clients=MemoryClientStore(),
         sources=lambda _: (),
         issuer=URL,
         clock=clock,

@@ -125,6 +125,13 @@ async def test_a_call_that_policy_asks_about_is_filed_and_not_sent(house: House)
     assert request.self_approval is False
 
 
+async def test_a_question_names_the_issuer_of_whose_call_it_is(house: House) -> None:
+    whose = "https://provider.example|emma"
+    issuer, _, _ = whose.partition("|")
+    house.gate.people["far"] = replace(EMMA, issuer=issuer, user_id="u_far", named=whose)
+    assert (await asked(house, who="far")).request.subject == whose
+
+
 async def test_a_question_is_on_the_record_beside_the_refusal(house: House) -> None:
     found = await asked(house)
     records = [r for r in house.audit.records if r.kind in {"approval", "outcome"}]

@@ -44,6 +44,7 @@ async def house(tmp_path):
     desk = ApprovalDesk(
         house.approvals,
         journal,
+        clients=house.stores.clients,
         sources=lambda _: (),
         issuer=HTTPS,
         clock=house.clock,
