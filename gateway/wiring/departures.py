@@ -26,10 +26,17 @@ async def ended_with_whom(
     debts: Debts,
     questions: ApprovalStore,
     planes: Callable[[], Collection[str]],
+    *,
+    elsewhere: bool,
 ) -> None:
-    """End, until cancelled, what is owed or asked by clients, people and planes that are gone."""
+    """End, until cancelled, what is owed or asked by clients, people and planes that are gone.
+
+    `elsewhere` is as `Present` has it.
+    """
     stores = identity.store.identity
-    present = Present(users=stores.users, clients=stores.clients, planes=planes)
+    present = Present(
+        users=stores.users, clients=stores.clients, planes=planes, elsewhere=elsewhere
+    )
 
     def of_call(plane: str, principal: Principal) -> str:
         return present.lacking(

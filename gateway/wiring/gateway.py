@@ -202,6 +202,7 @@ class Gateway:
             self._carried.debts,
             self._lasting.approvals,
             lambda: self._tenure.runtime.names_of_planes,
+            elsewhere=self._config.auth.external is not None,
         )
 
     def _greet(self) -> None:

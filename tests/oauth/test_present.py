@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.oauth.clients import COMMAND_LINE
+from gateway.oauth.foreign.gate import user_id
 from gateway.oauth.present import Present
 from tests.oauth.house import ALICE, House
 from tests.oauth.world import NOW, client
@@ -26,7 +27,16 @@ def planes() -> set[str]:
 @pytest.fixture
 def present(house: House, planes: set[str]) -> Present:
     house.stores.clients.add(replace(client().client, id="assistant"))
-    return Present(users=house.stores.users, clients=house.stores.clients, planes=lambda: {*planes})
+    return present_in(house, planes, elsewhere=False)
+
+
+def present_in(house: House, planes: set[str], *, elsewhere: bool) -> Present:
+    return Present(
+        users=house.stores.users,
+        clients=house.stores.clients,
+        planes=lambda: {*planes},
+        elsewhere=elsewhere,
+    )
 
 
 def lacking(present: Present, **changes: Any) -> str:
@@ -56,6 +66,16 @@ async def test_a_person_who_was_disabled_or_removed_lacks(house: House, present:
     assert lacking(present) == "the person was disabled"
     house.stores.users.remove(ALICE.id, at=NOW)
     assert lacking(present) == "the person was removed"
+
+
+async def test_whom_another_authorization_server_knows_was_not_removed(
+    house: House, planes: set[str]
+) -> None:
+    present = present_in(house, planes, elsewhere=True)
+    theirs = {"user_id": user_id("https://far.example", "emma"), "client_name": "assistant"}
+    assert lacking(present, **theirs) == ""
+    house.stores.users.change(ALICE.id, disabled=True, at=NOW)
+    assert lacking(present, client_name="assistant") == "the person was disabled"
 
 
 async def test_a_plane_that_is_in_the_configuration_no_more_lacks(
