@@ -276,7 +276,7 @@ class ApprovalDesk:
         )
         if not said_yes:
             self._require_waiting(found)
-        answer = self.standing.answer_to(request, person, note)
+        answer = await self.standing.answer_to(request, person, note)
 
         async def act() -> None:
             if not said_yes:

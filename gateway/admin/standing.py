@@ -1,6 +1,6 @@
 """What people do with answers that stand: look at them, end them, and hear which could."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -33,15 +33,20 @@ class StandingDesk:
         rules: Callable[[], ApprovalRules],
         issuer: str,
         clock: Clock,
+        barred: Callable[[StandingAnswer], Awaitable[str]],
         approved: Callable[[StandingAnswer], bool] = lambda _: True,
     ) -> None:
-        """Take our own `issuer`, and what says whether a tool is still `approved` as it was."""
+        """Take our own `issuer`, and what says whether a tool is still `approved` as it was.
+
+        `barred` says why those whose calls an answer is for cannot make any, or nothing.
+        """
         self._answers = answers
         self._approvals = approvals
         self._journal = journal
         self._rules = rules
         self._issuer = issuer
         self._clock = clock
+        self._barred = barred
         self._approved = approved
 
     async def list(self, person: Person) -> Rows:
@@ -112,11 +117,14 @@ class StandingDesk:
         found = self._answers.get(id_)
         return found.expires_at if found is not None and self._stands(found) else None
 
-    def answer_to(self, request: ApprovalRequest, person: Person, note: str) -> StandingAnswer:
+    async def answer_to(
+        self, request: ApprovalRequest, person: Person, note: str
+    ) -> StandingAnswer:
         """Return what would stand if this person said so now.
 
         Raises:
-            Denied: It stands already, or the tool is not approved any more as the person saw it.
+            Denied: It stands already, the tool is not approved any more as the person saw it, or
+                those whose calls these are may make none.
 
         """
         if self.until(request.id) is not None:
@@ -141,10 +149,15 @@ class StandingDesk:
         )
         if not self._approved(answer):
             raise Denied("no answer to this question can stand: the tool is defined otherwise now")
+        if why := await self._barred(answer):
+            raise Denied(
+                f"no answer to this question can stand: {why}; let them in again, and answer what"
+                " their next call asks"
+            )
         return answer
 
     async def give(self, answer: StandingAnswer) -> None:
-        """Have `answer` stand, durable on return.
+        """Have `answer` stand, durable on return, unless those are barred by now for whom it is.
 
         Raises:
             RateLimited: So many stand already that nobody could look through them.
@@ -152,6 +165,9 @@ class StandingDesk:
         """
         await self.settle()  # one to the same question that has ended is told before
         await self._answers.give(answer)
+        # What was revoked since it was looked at has ended only what stood by then.
+        if why := await self._barred(answer):
+            await self._answers.end(answer.id, why)
 
     async def settle(self) -> int:
         """Put on record what has ended by itself; return how many those were.

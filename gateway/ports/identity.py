@@ -236,6 +236,10 @@ class GrantStore(Protocol):
         """Return what is neither revoked nor expired by the caller's clock; newest first."""
         ...
 
+    def withdrawn(self, user_id: str, client_id: str) -> bool:
+        """Whether this person granted the client something, and all that is kept of it was revoked."""
+        ...
+
     def refresh_token(self, token_hash: str) -> RefreshToken | None: ...
 
     def rotate(self, token_hash: str, successor: RefreshToken, *, sealed: str, at: float) -> bool:

@@ -20,9 +20,11 @@ from gateway.domain.standing import StandingAnswer, is_as_approved
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Profile
 from gateway.errors import GatewayError
 from gateway.flow.lapsed import void
+from gateway.oauth.present import Present
 from gateway.oauth.seen_proofs import SeenProofs
 from gateway.pipeline.late_ends import LateEnds
 from gateway.ports import ApprovalStore, Ledger, PinStore
+from gateway.ports.identity import GrantStore
 from gateway.ports.late import LateCalls
 from gateway.ports.scripts import ScriptStore
 from gateway.ports.standing import StandingAnswers
@@ -109,6 +111,12 @@ def standing(
             tasks=lambda: config().tasks.most_open,
         ),
     )
+    present = Present(
+        users=stores.users,
+        clients=stores.clients,
+        planes=lambda: (),
+        elsewhere=config().auth.external is not None,
+    )
     desk_journal = AdminJournal(store.audit, clock=now, new_id=new_id, place=store.log.placed)
     return Standing(
         links=SetupLinks(
@@ -159,6 +167,7 @@ def standing(
                 rules=lambda: config().approvals.value,
                 issuer=config().public_url,
                 clock=now,
+                barred=partial(barred, stores.grants, present),
                 approved=partial(_is_approved, identity.store.pins),
             ),
         ),
@@ -192,6 +201,18 @@ def _first_secret(store: Stores) -> str:
 def _sources(identity: Identity, run: RunId) -> Sequence[Source]:
     found = identity.store.runs.find(run)
     return () if found is None else found.run.sources
+
+
+async def barred(grants: GrantStore, present: Present, answer: StandingAnswer) -> str:
+    """Return why those whose calls `answer` is for may make none; nothing if they may."""
+    user_id, client_id = answer.user_id, answer.client_id
+    why = present.lacking(
+        plane="", user_id=user_id, client_id=client_id, client_name=answer.client_name
+    )
+    if why or not user_id:
+        return why
+    withdrawn = await asyncio.to_thread(grants.withdrawn, user_id, client_id)
+    return "what the person granted the client was revoked" if withdrawn else ""
 
 
 def _lapsed(identity: Identity, request: ApprovalRequest) -> str:

@@ -1,6 +1,6 @@
 """Who may answer which question, and what the log knows of it before it counts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from gateway.domain.document import Digest
 from gateway.domain.flow import RunId, Source
 from gateway.domain.identity import Client
 from gateway.domain.labels import STRICTEST_DEFAULT, Effect
+from gateway.domain.standing import StandingAnswer
 from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.errors import AuditUnavailable, Denied, Forbidden, NotFound, PolicyUnavailable
 from tests.admin.world import NOW, NOW_TEXT, URL, Themselves, new_journal
@@ -74,6 +75,8 @@ class Desk:
         self.rules = ApprovalRules(expire_s=60.0, standing_s=1000.0)
         self.answers = MemoryStandingAnswers()
         self.approved = True
+        self.barred: Sequence[str] = ()
+        """Why the person of an answer is barred, one for each time that it is asked."""
         self.policy = Themselves()
         self.clients = MemoryClientStore()
         journal = new_journal(self.log)
@@ -84,6 +87,7 @@ class Desk:
             rules=lambda: self.rules,
             issuer=URL,
             clock=lambda: self.now,
+            barred=self._barred,
             approved=lambda _: self.approved,
         )
         self.desk = ApprovalDesk(
@@ -97,6 +101,11 @@ class Desk:
             standing=self.standing,
             policy=self.policy,
         )
+
+    async def _barred(self, _answer: StandingAnswer) -> str:
+        why, *later = *self.barred, ""
+        self.barred = later
+        return why
 
     async def ask(self, *names: str, **changes: Any) -> "Desk":
         for name in names or ("a",):

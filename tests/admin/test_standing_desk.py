@@ -112,6 +112,23 @@ async def test_a_yes_to_another_definition_does_not_come_to_stand_later() -> Non
     assert desk.answers.all() == []
 
 
+async def test_none_stands_for_who_may_make_no_calls() -> None:
+    desk = await asked()
+    desk.barred = ["the person was disabled"]
+    with pytest.raises(Denied, match=r"the person was disabled; let them in again"):
+        await stood(desk)
+    assert (desk.answers.all(), desk.state(), desk.log.records) == ([], ApprovalState.WAITING, [])
+    assert (await stood(desk))["stands_until"] is not None
+
+
+async def test_none_stands_for_who_was_barred_while_it_was_given() -> None:
+    desk = await asked()
+    desk.barred = ["", "the person was disabled"]
+    assert (await stood(desk))["void"] == "the answer stands no more"
+    assert desk.answers.all() == []
+    assert [why for _, why in await desk.answers.ended()] == ["the person was disabled"]
+
+
 async def test_whom_policy_no_longer_lets_answer_does_not_make_anothers_yes_stand() -> None:
     desk = await asked(self_approval=True)
     await desk.desk.allow(ADA, approval="a")

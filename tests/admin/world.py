@@ -47,6 +47,7 @@ from gateway.domain.flow import Run, RunId, RunState, Source
 from gateway.domain.identity import Client, Credential, Principal, User
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Label, ServerRule
 from gateway.domain.quotas import Count, Per, Quota
+from gateway.domain.standing import StandingAnswer
 from gateway.domain.tools import Kind, Manifest, Profile, Sighting, Target, UpstreamId
 from gateway.errors import BadCommand, GatewayError, NotFound, PolicyUnavailable, Unauthenticated
 from gateway.oauth.clients import new_client
@@ -679,6 +680,10 @@ async def opened(
         await store.close()
 
 
+async def nobody_barred(_answer: StandingAnswer) -> str:
+    return ""
+
+
 class Themselves:
     """What policy says of people who answer for themselves: what it is told to."""
 
@@ -703,6 +708,7 @@ def _approvals(journal: Journal, approvals: MemoryApprovalStore) -> ApprovalDesk
             approvals,
             journal,
             rules=ApprovalRules,
+            barred=nobody_barred,
             issuer=URL,
             clock=clock,
         ),

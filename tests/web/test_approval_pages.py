@@ -18,7 +18,7 @@ from gateway.web.cookies import BrowserCookies
 from gateway.web.pages import Pages
 from gateway.web.visits import Visits
 from tests.admin.test_approval_desk import question
-from tests.admin.world import Themselves
+from tests.admin.world import Themselves, nobody_barred
 from tests.signin.house import HTTPS, PASSWORD, House
 from tests.storage.memory_people import MemoryApprovalStore, MemoryStandingAnswers
 
@@ -54,6 +54,7 @@ async def house(tmp_path):
             house.approvals,
             journal,
             rules=ApprovalRules,
+            barred=nobody_barred,
             issuer=HTTPS,
             clock=house.clock,
         ),

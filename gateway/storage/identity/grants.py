@@ -170,6 +170,16 @@ class GrantTables:
         )
         return [_grant(row) for row in rows]
 
+    def withdrawn(self, user_id: str, client_id: str) -> bool:
+        """Whether all of their grants to the client were revoked; see `GrantStore`."""
+        rows = self._database.read(
+            lambda connection: connection.execute(
+                "SELECT revoked_at FROM grants WHERE user_id = ? AND client_id = ?",
+                (user_id, client_id),
+            ).fetchall()
+        )
+        return bool(rows) and all(revoked_at is not None for (revoked_at,) in rows)
+
     def refresh_token(self, token_hash: str) -> RefreshToken | None:
         row = self._row(f"{_TOKENS} WHERE token_hash = ?", token_hash)
         return RefreshToken(**dict(zip(_TOKEN, row, strict=True))) if row else None

@@ -155,6 +155,21 @@ def test_nothing_is_used_up_if_what_follows_cannot_be_stored(stores):
     assert stores.grants.rotate("t1", token("t3", of="g2"), sealed="", at=NOW)
 
 
+def test_what_was_granted_is_withdrawn_once_all_of_it_was_revoked(stores):
+    def withdrawn():
+        return stores.grants.withdrawn("u_1", "c_1")
+
+    assert not withdrawn()
+    for name in ("g_1", "g_2"):
+        stores.grants.begin_family(grant(name, user_id="u_1", client_id="c_1"), None)
+    stores.grants.revoke_grant("g_1", "revoked", at=NOW)
+    assert not withdrawn()
+    stores.grants.revoke_grant("g_2", "revoked", at=NOW)
+    assert withdrawn()
+    assert not stores.grants.withdrawn("u_1", "c_2")
+    assert not stores.grants.withdrawn("u_2", "c_1")
+
+
 def test_a_family_is_revoked_once(stores, elsewhere):
     stores.grants.begin_family(grant(), None)
     assert not stores.grants.is_revoked("g", "token")

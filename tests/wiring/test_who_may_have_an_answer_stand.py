@@ -1,0 +1,64 @@
+"""For whose calls an answer may stand: those who can make some."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.domain.identity import Client
+from gateway.oauth.present import Present
+from gateway.storage.identity.store import IdentityStores
+from gateway.wiring.standing import barred
+from tests.storage.identity.identities import NOW, Hand, grant, user
+from tests.storage.identity.test_identity_standing import answer
+
+
+def disabled(stores: IdentityStores) -> None:
+    stores.users.change("u_1", disabled=True, at=NOW)
+
+
+def removed(stores: IdentityStores) -> None:
+    stores.users.remove("u_1", at=NOW)
+
+
+def revoked(stores: IdentityStores) -> None:
+    stores.grants.revoke_grant("g_1", "revoked", at=NOW)
+
+
+def without_client(stores: IdentityStores) -> None:
+    stores.clients.remove("c_1")
+
+
+def granted_anew(stores: IdentityStores) -> None:
+    revoked(stores)
+    stores.grants.begin_family(grant("g_2", user_id="u_1", client_id="c_1"), None)
+
+
+@pytest.mark.parametrize(
+    ("happened", "why"),
+    [
+        (lambda _: None, ""),
+        (disabled, "the person was disabled"),
+        (removed, "the person was removed"),
+        (without_client, "the client was removed"),
+        (revoked, "what the person granted the client was revoked"),
+        (granted_anew, ""),
+    ],
+    ids=["nothing", "disabled", "removed", "no client", "revoked", "granted anew"],
+)
+async def test_it_stands_for_those_who_may_call(
+    tmp_path: Path, happened: Callable[[IdentityStores], None], why: str
+) -> None:
+    stores = IdentityStores.open(tmp_path, clock=Hand())
+    try:
+        stores.users.add(user("emma", id="u_1"))
+        stores.clients.add(Client(id="c_1", name="Agent", created_at=NOW, created_by="root"))
+        stores.grants.begin_family(grant("g_1", user_id="u_1", client_id="c_1"), None)
+        present = Present(
+            users=stores.users, clients=stores.clients, planes=lambda: (), elsewhere=False
+        )
+        happened(stores)
+        assert await barred(stores.grants, present, answer()) == why
+        assert await barred(stores.grants, present, answer(user_id="", client_name="c_1")) == ""
+    finally:
+        stores.close()
