@@ -105,6 +105,15 @@ class Journal:
         """
         await self._told(person, method, code, what)
 
+    async def did(self, person: Person, method: str, code: str, what: str) -> None:
+        """Record what somebody has done already, where no log could take it before.
+
+        Raises:
+            AuditUnavailable: It could not be recorded.
+
+        """
+        await self._told(person, method, code, what)
+
     async def _told(self, person: Person, method: str, code: str, what: str) -> LogEntry:
         fields = {
             **person.told,

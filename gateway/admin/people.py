@@ -97,6 +97,15 @@ class People:
         if not error.recorded and not isinstance(error, AuditUnavailable):
             await self._journal.forbidden(person, command[:_LONGEST_COMMAND], error)
 
+    async def did(self, person: Person, command: str, code: str, what: str) -> None:
+        """Record what somebody did beside the log, before it was opened.
+
+        Raises:
+            AuditUnavailable: It could not be recorded.
+
+        """
+        await self._journal.did(person, command, code, what)
+
     async def forbidden(self, person: Person, command: str, error: Forbidden) -> None:
         """Record that somebody wanted to do what their roles do not let them.
 

@@ -1,5 +1,6 @@
 """What moves all that a gateway keeps: from its folder into PostgreSQL, and back."""
 
+import asyncio
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -8,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from gateway.config import Config
+from gateway.config.storage import Storage
 from gateway.domain.secrets import DataKey
-from gateway.errors import ConfigError
+from gateway.errors import ConfigError, GatewayError
 from gateway.storage.files import DirectoryLock
 from gateway.storage.kek import KekFile
 from gateway.storage.moving.files import FilesSource, FilesTarget
 from gateway.storage.moving.mark import forget_mark, mark_in, reopened
 from gateway.storage.moving.move import Found, Move, Terms, Unlocked
 from gateway.vault import KeyEncryptionKey, Vault
+from gateway.web.door import person_of
+from gateway.wiring.administration import open_admin
 from gateway.wiring.foundation import now
 from gateway.wiring.identity import operators_keys
 from gateway.wiring.replicas import address_of, installed
@@ -26,10 +30,10 @@ Tell = Callable[[str, int, int], None]
 def moved_in(config: Config, data_dir: Path, *, dry: bool, tell: Tell) -> Mapping[str, Any]:
     """Move what is in a folder to the PostgreSQL that `config` names; return what that is.
 
-    `dry` only looks whether it can be.
+    `dry` only looks whether it can be. That it was moved is on record where it goes on.
 
     Raises:
-        ConfigError: It cannot be; nothing is in force there.
+        ConfigError: It cannot be, and nothing is in force there; or it was, and is not on record.
 
     """
     _need_postgres(config)
@@ -40,14 +44,17 @@ def moved_in(config: Config, data_dir: Path, *, dry: bool, tell: Tell) -> Mappin
         closing(PostgresTarget.open(address_of(config))) as target,
     ):
         move = Move(source, target, terms_of(_keks(config, data_dir), tell))
-        return _told(move.looked() if dry else move.made(), source.place, target.place, dry=dry)
+        row = _told(move.looked() if dry else move.made(), source.place, target.place, dry=dry)
+    if not dry:
+        _on_record(config, "storage.migrate", "moved", f"from {row['from']} to {row['to']}")
+    return row
 
 
 def moved_back(config: Config, data_dir: Path, *, dry: bool, tell: Tell) -> Mapping[str, Any]:
     """Move what is in the PostgreSQL that `config` names to a folder that is not there; see `moved_in`.
 
     Raises:
-        ConfigError: It cannot be; nothing is in force there.
+        ConfigError: As there.
 
     """
     _need_postgres(config)
@@ -58,14 +65,21 @@ def moved_back(config: Config, data_dir: Path, *, dry: bool, tell: Tell) -> Mapp
         closing(FilesTarget(data_dir.absolute())) as target,
     ):
         move = Move(source, target, terms_of(_keks(config, None), tell))
-        return _told(move.looked() if dry else move.made(), source.place, target.place, dry=dry)
+        row = _told(move.looked() if dry else move.made(), source.place, target.place, dry=dry)
+    if not dry:
+        there = config.model_copy(update={"storage": Storage(), "data_dir": data_dir.absolute()})
+        _on_record(there, "storage.migrate", "moved", f"from {row['from']} to {row['to']}")
+    return row
 
 
 def reopen_storage(config: Config) -> Mapping[str, Any]:
     """Have what `config` names serve again, which was moved; return where it had gone.
 
+    That is on record there.
+
     Raises:
-        ConfigError: It was not moved, what is there is not whole, or somebody has it just now.
+        ConfigError: It was not moved, what is there is not whole, or somebody has it just now; or it
+            serves, and that is not on record.
 
     """
     if config.storage.kind == "sqlite":
@@ -80,7 +94,30 @@ def reopen_storage(config: Config) -> Mapping[str, Any]:
         with installed():
             from gateway.storage.postgres import moving  # noqa: PLC0415 - an extra
         moved, place = moving.reopen(address_of(config))
+    _on_record(config, "storage.reopen", "reopened", f"{place}, which had gone to {moved.other}")
     return {"serves": place, "had_gone_to": moved.other, "log": moved.log_id}
+
+
+def _on_record(config: Config, method: str, code: str, what: str) -> None:
+    """Record what was done, in the log that `config` opens: none of a moved log takes a record before.
+
+    Raises:
+        ConfigError: It could not be recorded.
+
+    """
+
+    async def record() -> None:
+        async with open_admin(config) as admin:
+            person = person_of(os.getuid(), config.data_dir, admin.people)
+            await admin.people.did(person, method, code, what)
+
+    try:
+        asyncio.run(record())
+    except GatewayError as error:
+        raise ConfigError(
+            f"it is {code} ({what}), and that is not on record: {error.public}",
+            problems=[error.detail] if error.detail else (),
+        ) from error
 
 
 class _Wrapped:

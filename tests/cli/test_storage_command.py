@@ -1,6 +1,8 @@
 """`douane storage`: it says what to write first, how far it is, and what serves again."""
 
+import json
 import os
+import pwd
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +53,25 @@ def test_a_folder_that_was_moved_serves_again_when_somebody_says_so(
     keep_mark(tmp_path / "data", MOVED)
     status, said, _ = douane(config, "storage", "reopen", "--json")
     assert (status, '"had_gone_to":"the database d"' in said) == (0, True)
+    assert mark_in(tmp_path / "data") is None
+
+
+def test_that_it_serves_again_is_on_record(config: Path, tmp_path: Path) -> None:
+    keep_mark(tmp_path / "data", MOVED)
+    assert douane(config, "storage", "reopen")[0] == 0
+    words = ("audit", "query", "--where", "method = storage.reopen", "--json")
+    (record,) = map(json.loads, douane(config, *words)[1].splitlines())
+    told = f"{tmp_path / 'data'}, which had gone to the database d"
+    assert (record["kind"], record["code"]) == ("admin", "reopened")
+    assert record["principal"] == f"os:{pwd.getpwuid(os.getuid()).pw_name}"
+    assert record["reasons"] == [{"code": "reopened", "message": told}]
+
+
+def test_what_cannot_be_recorded_is_done_and_says_so(config: Path, tmp_path: Path) -> None:
+    keep_mark(tmp_path / "data", MOVED)
+    (tmp_path / "data" / "douane.db").write_bytes(b"no database")
+    status, _, told = douane(config, "storage", "reopen")
+    assert (status, "it is reopened" in told, "not on record" in told) == (2, True, True)
     assert mark_in(tmp_path / "data") is None
 
 

@@ -196,3 +196,7 @@ def test_everything_goes_on_in_postgresql_and_comes_back(
     auth = {"auth": site.in_postgres["auth"]}
     with site.running(data_dir=str(back), storage={"kind": "sqlite"}, **auth) as last:
         before.require_same(last)
+        moves = last.running.rows("audit", "query", "--where", "method = storage.migrate")
+        ends = [json.loads(done.stdout) for done in (moved, returned)]
+        told = [f"from {end['from']} to {end['to']}" for end in ends]
+        assert sorted(one["reasons"][0]["message"] for one in moves) == sorted(told)
