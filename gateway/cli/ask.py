@@ -15,6 +15,7 @@ from gateway.cli.names import names_of
 from gateway.cli.output import Column, cell, cut, print_rows, room
 from gateway.cli.records import columns_of
 from gateway.cli.runs import show as show_run
+from gateway.cli.servers import say_unknown_server
 from gateway.cli.units import age, clock
 
 _COUNTED = ("calls", "refused", Column(name="last", head="last call", told=age))
@@ -68,7 +69,8 @@ def sent_outside(
     """
     allowed = None if verdict is None else verdict == "allowed"
     with connect(place.config) as gateway:
-        answer = _asked(gateway, "sent-outside", source=source, allowed=allowed, **asked)
+        said = {"source": source, "allowed": allowed, **asked}
+        answer = _asked(gateway, "sent-outside", as_json=as_json, **said)
         names = Names([]) if as_json else names_of(gateway)
     if as_json or not answer["rows"]:
         print_rows(answer["rows"], (), as_json=as_json)
@@ -199,8 +201,12 @@ def timeline(place: Place, /, **asked: Any) -> None:
     _tell(place, "timeline", columns_of, **asked)
 
 
-def _asked(gateway: Connection, question: str, **asked: Any) -> Mapping[str, Any]:
+def _asked(gateway: Connection, question: str, *, as_json: bool, **asked: Any) -> Mapping[str, Any]:
+    """Return the answer; where there is none, say which server is none either."""
     answer: Mapping[str, Any] = gateway.call("audit.ask", question=question, **asked)
+    if not answer["rows"] and not as_json:
+        for name in ("source", "server"):
+            say_unknown_server(gateway, asked.get(name))
     return answer
 
 
@@ -219,7 +225,7 @@ def _tell(
         names = Names([]) if as_json and given is None else names_of(gateway)
         if given is not None:
             asked["principal"] = names.id_of(given)
-        answer = _asked(gateway, question, **asked)
+        answer = _asked(gateway, question, as_json=as_json, **asked)
     print_rows(answer["rows"], columns(names), as_json=as_json, wide=wide)
     _say_rest(answer)
 

@@ -294,12 +294,29 @@ def test_what_a_registered_server_is_shown_is_as_in_the_configuration(
     assert _shown(credential, header, oauth=oauth) == shown
 
 
-@pytest.mark.parametrize("command", [("audit", "query"), ("pins", "list")])
-def test_a_server_that_is_none_is_told_with_those_there_are(
-    site: Site, command: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        "audit query --server {}",
+        "pins list --server {}",
+        "audit ask who-called {} nothing",
+        "audit ask flows --from {}",
+        "audit ask sent-outside --from {}",
+    ],
+)
+def test_a_server_that_is_none_is_told_with_those_there_are(site: Site, command: str) -> None:
     (server,) = {str(row["server"]) for row in site.rows("servers", "list")}
-    near = site.run(*command, "--server", f"{server}s").stderr
+
+    def said_of(named: str) -> str:
+        return site.run(*command.format(named).split()).stderr
+
+    near = said_of(f"{server}s")
     assert f"there is no server {server}s; is {server} meant? There are: {server}" in near
-    assert "is no server zzz. There are:" in site.run(*command, "--server", "zzz").stderr
-    assert "no server" not in site.run(*command, "--server", server).stderr
+    assert "is no server zzz. There are:" in said_of("zzz")
+    assert "no server" not in said_of(server)
+
+
+def test_of_the_two_servers_of_a_flow_each_is_told_that_is_none(site: Site) -> None:
+    told = site.run("audit", "ask", "flows", "--from", "yyy", "--to", "zzz").stderr
+    assert ("is no server yyy." in told, "is no server zzz." in told) == (True, True)
+    assert site.run("audit", "ask", "flows", "--from", "yyy", "--json").stderr == ""
