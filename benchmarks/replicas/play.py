@@ -14,7 +14,7 @@ from aiohttp import web
 
 from benchmarks.replicas import faults
 from benchmarks.replicas.faults import Fault, Plan
-from benchmarks.replicas.history import History, Log
+from benchmarks.replicas.history import Ended, History, Log
 from benchmarks.replicas.judge import problems, unshown
 from benchmarks.replicas.load import ASKED, Caller, calling
 from benchmarks.replicas.members import Common, Member, common
@@ -169,7 +169,7 @@ class _Stage:
         await asyncio.sleep(fault.after_s)
         hit = await self._struck(fault)
         if span is not None:
-            await asyncio.sleep(_TRIED_S)
+            await self._tried(span)
             await office.begins(span)
         hit_s = await self._all_carry(hit.which, hit.over_s)
         others = [n for n in range(len(self._members)) if n not in hit.which]
@@ -178,6 +178,15 @@ class _Stage:
             self._outcome.recoveries.append(
                 Recovery(fault=fault, others_s=others_s, hit_s=hit_s, ordered_s=hit.ordered_s)
             )
+
+    async def _tried(self, span: Ended) -> None:
+        """Return once calls were tried for a while, and one of those that `span` forbids."""
+        begun_s = time.monotonic()
+        await asyncio.sleep(_TRIED_S)
+        while not any(map(span.forbids, reversed(self._history.calls))):
+            if time.monotonic() > begun_s + PATIENCE_S:
+                return  # the judge says so
+            await asyncio.sleep(_LOOKS_S)
 
     async def _struck(self, fault: Fault) -> "_Hit":
         """Have it happen, and be over."""

@@ -16,7 +16,7 @@ from gateway.http1 import (
     request,
 )
 from tests.http1.peer import COMMON, Visit, echoes, eventually, hears, ok, peer, pool, sent
-from tests.servers.process import free_port
+from tests.servers.process import nobodys_port
 
 LARGE = 8 * 1024 * 1024
 
@@ -308,7 +308,7 @@ async def test_a_place_is_given_back_whatever_becomes_of_it():
             await eventually(lambda: server.left == len(server.visits))
             server.visits.clear()
             server.left = 0
-    nobody = free_port()
+    nobody = nobodys_port()
     async with pool(nobody, most=1, waits=waits) as through:
         for _ in range(3):
             with pytest.raises(ConnectFailed):

@@ -27,7 +27,7 @@ from tests.oauth import refreshing_process
 from tests.oauth.issuing import ALICE, APP, CALLBACK, OTHER, SCOPES, VERIFIER
 from tests.oauth.world import MAIL
 from tests.running import Running, rules_in, running_gateway
-from tests.servers.process import free_port, free_ports
+from tests.servers.process import free_ports, nobodys_port
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 WELL = {"fresh", "refreshed", "let in", "read", "died"}
@@ -123,7 +123,7 @@ def desk(folder: Path) -> Iterator[Desk]:
         stores.close()
     with running_gateway(
         folder / "gateway",
-        {"mail": {"url": f"http://127.0.0.1:{free_port()}/mcp"}},
+        {"mail": {"url": f"http://127.0.0.1:{nobodys_port()}/mcp"}},
         policies=rules_in(folder / "policies"),
         ports=ports,
         environment=clock.environment,

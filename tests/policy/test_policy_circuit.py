@@ -12,7 +12,7 @@ from gateway.policy.circuit import Circuit
 from gateway.policy.settings import DecisionPoint
 from tests.policy.policy_questions import question
 from tests.policy.test_policy_authzen import There, there
-from tests.servers.process import free_port
+from tests.servers.process import nobodys_port
 from tests.servers.raw import answers
 
 __all__ = ["there"]
@@ -171,7 +171,8 @@ async def test_whoever_has_it_think_for_long_takes_no_connection_from_others(
 
 
 async def test_where_nobody_is_there_nobody_waits(clock: Hands) -> None:
-    gone = AuthzenPoint(DecisionPoint(url=f"http://127.0.0.1:{free_port()}", deadline=20.0), clock)
+    url = f"http://127.0.0.1:{nobodys_port()}"
+    gone = AuthzenPoint(DecisionPoint(url=url, deadline=20.0), clock)
     try:
         for number in range(_OFTEN):
             await refused(gone, of(f"somebody-{number}"))

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -28,6 +29,9 @@ CERBOS = MODULES / "@cerbos/cerbos-linux-x64/cerbos-linux-x64"
 SUPERGATEWAY = MODULES / "supergateway/dist/index.js"
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
 """Where it is, if it is: in Debian, where only root's PATH leads to."""
+
+
+_HELD = socket.socket()
 
 
 class StartFailed(Exception):
@@ -50,6 +54,13 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@cache
+def nobodys_port() -> int:
+    """Return a port that nobody listens at, and nobody can: one that is free may be another's at once."""
+    _HELD.bind(("127.0.0.1", 0))
+    return int(_HELD.getsockname()[1])
 
 
 def free_ports() -> tuple[int, int]:

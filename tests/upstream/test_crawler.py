@@ -14,7 +14,7 @@ from gateway.errors import AuditUnavailable, UnknownTool, UpstreamFailed
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.settings import UpstreamSettings
 from gateway.upstream.watched import CrawlStatus
-from tests.servers.process import free_port
+from tests.servers.process import nobodys_port
 from tests.servers.raw import Script, answers, hangs, raw_upstream, resets, streams
 from tests.upstream.sinks import Catalog
 from tests.upstream.speaking import (
@@ -206,7 +206,7 @@ async def test_the_first_pass_waits_for_no_upstream_longer_than_it_may():
         settings = [
             UpstreamSettings(server=UpstreamId("bad"), url=bad.url),
             UpstreamSettings(server=UpstreamId("good"), url=good.url),
-            UpstreamSettings(server=UpstreamId("gone"), url=f"http://127.0.0.1:{free_port()}/"),
+            UpstreamSettings(server=UpstreamId("gone"), url=f"http://127.0.0.1:{nobodys_port()}/"),
         ]
         crawler = Crawler(settings, sink=catalog, clock=lambda: NOW)
         await crawler.first_pass(0.5)

@@ -25,7 +25,7 @@ from gateway.upstream.http import HttpUpstream
 from gateway.upstream.replies import discard
 from gateway.upstream.settings import Limits, Timeouts, UpstreamSettings
 from gateway.wire.jsontext import WireLimits
-from tests.servers.process import free_port
+from tests.servers.process import nobodys_port
 from tests.servers.raw import (
     RawUpstream,
     Script,
@@ -120,7 +120,7 @@ async def test_a_failure_counts_and_the_next_call_is_refused_unsent(script: Scri
 
 async def test_no_connection_is_a_failure() -> None:
     settings = UpstreamSettings(
-        server=UpstreamId("raw"), url=f"http://127.0.0.1:{free_port()}/mcp", timeouts=QUICK
+        server=UpstreamId("raw"), url=f"http://127.0.0.1:{nobodys_port()}/mcp", timeouts=QUICK
     )
     upstream = HttpUpstream(settings)
     async with raw_upstream(WELL) as server:

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.errors import UpstreamFailed
 from gateway.upstream.probe import probe_unauthenticated
-from tests.servers.process import RunningServer, free_port
+from tests.servers.process import RunningServer, nobodys_port
 from tests.servers.raw import answers, raw_upstream
 
 
@@ -24,4 +24,4 @@ async def test_a_server_that_asks_for_a_credential_is_not_open(status: int):
 
 async def test_nobody_there_is_a_fault():
     with pytest.raises(UpstreamFailed):
-        await probe_unauthenticated(f"http://127.0.0.1:{free_port()}/mcp")
+        await probe_unauthenticated(f"http://127.0.0.1:{nobodys_port()}/mcp")

@@ -12,7 +12,7 @@ from gateway.errors import LimitExceeded, UpstreamFailed
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.settings import Limits, Timeouts, UpstreamSettings
 from gateway.upstream.stream import EventStream
-from tests.servers.process import free_port
+from tests.servers.process import nobodys_port
 from tests.servers.raw import STREAM, RawUpstream, Script, answers, hangs, resets, streams
 from tests.upstream.opened import opened
 from tests.upstream.permits import permit_for
@@ -98,7 +98,7 @@ async def test_a_call_that_is_cancelled_before_its_answer_closes_the_connection(
 
 async def test_nobody_there_is_a_fault():
     upstream = HttpUpstream(
-        UpstreamSettings(server=UpstreamId("raw"), url=f"http://127.0.0.1:{free_port()}/mcp")
+        UpstreamSettings(server=UpstreamId("raw"), url=f"http://127.0.0.1:{nobodys_port()}/mcp")
     )
     with pytest.raises(UpstreamFailed, match="connection: ConnectFailed: ConnectionRefusedError"):
         await upstream.forward(permit_for())

@@ -27,7 +27,7 @@ from gateway.wiring.runtime import Runtime
 from gateway.wiring.turns import Turns
 from tests.policy.policy_questions import ONE_RULE
 from tests.policy.test_policy_saved_meanwhile import nothing_is_told, once
-from tests.servers.process import free_port
+from tests.servers.process import nobodys_port
 from tests.storage.suite import NOTHING as UNHINTED
 from tests.storage.suite import principal
 
@@ -47,7 +47,7 @@ class Place:
         self.rule.write_text(ONE_RULE)
         self.secret.write_text("first")
         mail = {
-            "url": f"http://127.0.0.1:{free_port()}/mcp",
+            "url": f"http://127.0.0.1:{nobodys_port()}/mcp",
             "credential": {"kind": "header", "name": "X-Key", "value": f"file:{self.secret}"},
         }
         self.content: dict[str, Any] = {

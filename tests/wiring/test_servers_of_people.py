@@ -5,7 +5,7 @@ import pytest
 from gateway.domain.tools import Kind, Profile
 from gateway.policy import reload
 from tests.policy.test_policy_saved_meanwhile import nothing_is_told
-from tests.servers.process import free_port
+from tests.servers.process import nobodys_port
 from tests.upstream.permits import permit_for
 from tests.wiring.test_saved_while_a_reload_builds import MAIL, Place, running
 
@@ -15,7 +15,7 @@ async def test_a_server_of_people_is_crawled_in_their_names(
 ) -> None:
     monkeypatch.setattr(reload, "awatch", nothing_is_told)
     place = Place(tmp_path)
-    url = f"http://127.0.0.1:{free_port()}/mcp"
+    url = f"http://127.0.0.1:{nobodys_port()}/mcp"
     place.write(servers={"mail": {"url": url, "credential": {"kind": "oauth"}}})
     async with running(place) as gateway:
         crawler = gateway._tenure.runtime.crawler
