@@ -68,26 +68,23 @@ async def to_its_end(appending: Coroutine[Any, Any, T]) -> T:
     return await asyncio.shield(asyncio.create_task(appending))
 
 
-def nodes_of(record: AuditRecord) -> int:
-    """Return how much there is to hash of a record; more than `QUICK_NODES` is done beside the loop."""
+def is_large(record: AuditRecord) -> bool:
+    """Say whether there is so much to hash of `record` that it is done beside the event loop."""
     new = (name for name in _LARGE if name in record.fields and name not in record.stands)
-    return sum(amount(record.fields[name], QUICK_NODES) for name in new)
+    return sum(amount(record.fields[name], QUICK_NODES) for name in new) > QUICK_NODES
 
 
-async def encoded(encoder: RecordEncoder, record: AuditRecord, nodes: int | None = None) -> Entry:
-    """Return `record` as it will be stored. What is large is hashed beside the event loop.
-
-    `nodes` is what `nodes_of` says of it, where that is known.
+async def encoded(encoder: RecordEncoder, record: AuditRecord) -> Entry:
+    """Return `record` as it will be stored.
 
     Raises:
         ValueError: As `RecordEncoder.encode`.
 
     """
-    nodes = nodes_of(record) if nodes is None else nodes
-    if nodes <= QUICK_NODES:
+    if not is_large(record):
         return encoder.encode(record)
     who = str(record.fields.get("principal", ""))
-    return await finished(who, nodes, encoder.encode, record)
+    return await finished(who, QUICK_NODES + 1, encoder.encode, record)
 
 
 class SqliteAuditLog:
@@ -107,16 +104,20 @@ class SqliteAuditLog:
             ValueError: A field is not one of the contract's.
 
         """
-        nodes = nodes_of(record)
-        appending = self._append(record, nodes)
-        # What is small is with the writer, who waits for nobody, before anything is awaited.
-        return await (appending if nodes <= QUICK_NODES else to_its_end(appending))
-
-    async def _append(self, record: AuditRecord, nodes: int) -> LogEntry:
+        if is_large(record):
+            return await to_its_end(self._large(record))
+        # It is with the writer, who waits for nobody, before anything is awaited.
         began = time.perf_counter()
         entry = await self._writer.append(
-            await encoded(self._encoder, record, nodes), may_lag=record.kind in OF_CALLS
+            self._encoder.encode(record), may_lag=record.kind in OF_CALLS
         )
+        self.waited("log", time.perf_counter() - began)
+        return entry
+
+    async def _large(self, record: AuditRecord) -> LogEntry:
+        began = time.perf_counter()
+        encoding = encoded(self._encoder, record)
+        entry = await self._writer.append(await encoding, may_lag=record.kind in OF_CALLS)
         self.waited("log", time.perf_counter() - began)
         return entry
 
@@ -129,7 +130,8 @@ class SqliteAuditLog:
 
         """
         began = time.perf_counter()
-        entry = await put_on(self._writer, await encoded(self._encoder, record), terms)
+        small = None if is_large(record) else self._encoder.encode(record)
+        entry = await put_on(self._writer, small or await encoded(self._encoder, record), terms)
         self.waited("log", time.perf_counter() - began)
         return entry
 
