@@ -22,11 +22,14 @@ QUICK_NODES = 4_000
 _PLACES = 2
 """Threads. They share one interpreter: more would be no quicker, and the loop's turns rarer."""
 _MOST_WAITING = 64
-"""Of one principal, or of one server by itself."""
+"""Of one person, or of one server by itself."""
 
 
 class Turns:
-    """Threads that one principal never has more than one of, whatever they send at once."""
+    """Threads that one person never has more than one of, whatever they send at once.
+
+    `who` is `Principal.person`: clients are made at will.
+    """
 
     def __init__(self, *, places: int = _PLACES, most_waiting: int = _MOST_WAITING) -> None:
         self._threads = ThreadPoolExecutor(places, thread_name_prefix="douane-turns")
@@ -41,7 +44,7 @@ class Turns:
         for it any more.
 
         Raises:
-            RateLimited: So much of the same principal's waits already.
+            RateLimited: So much of the same person's waits already.
 
         """
         if self._waiting[who] >= self._most_waiting:

@@ -23,7 +23,7 @@ from gateway.builtin.unqualified import Unqualified
 from gateway.builtin.waits import Waits
 from gateway.domain._value import value
 from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Reply
-from gateway.domain.identity import Credential
+from gateway.domain.identity import Credential, Principal
 from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
 from gateway.errors import GatewayError
 from gateway.wire import jsontext
@@ -51,8 +51,8 @@ Headers: TypeAlias = tuple[tuple[str, str], ...]
 class Carrier(Protocol):
     """The one path."""
 
-    async def known(self, credential: Credential, endpoint: str) -> str:
-        """Return a key of whoever holds `credential` at `endpoint`, or raise why nobody does."""
+    async def known(self, credential: Credential, endpoint: str) -> Principal:
+        """Return whoever holds `credential` at `endpoint`, or raise why nobody does."""
         ...
 
     async def handle(self, call: Call) -> Reply:
@@ -151,7 +151,7 @@ class Aggregate:
             who = await self.known(call.credential, call.endpoint)
         except GatewayError:
             return reply
-        parts = self._notices.calls.kept((who, call.session), reply.body, self._limits)
+        parts = self._notices.calls.kept((who.key, call.session), reply.body, self._limits)
         return replace(reply, body=parts)
 
     async def _requested(self, call: Call) -> Reply:

@@ -82,7 +82,7 @@ class CodeMode:
     ) -> None:
         """`carrier` gives the endpoint in front of all servers, which is made after this.
 
-        `turns` holds a principal, by `Principal.key`, to as many programs at once as it may run.
+        `turns` holds a person, by `Principal.person`, to as many programs at once as they may run.
         A program waits for people `waits_s` seconds at most. `redact` takes secrets out of texts.
         With `models` programs can have that of their client read a text. `engine` runs those
         that are written in one of `languages`. `tasks`: whether any server may answer late.
@@ -171,7 +171,7 @@ class CodeMode:
         extractor = self._extractor(permit, {})
         try:
             broker = self._broker(permit, script, offers, read, extractor)
-            with self._turns(permit.principal.key):
+            with self._turns(permit.principal.person):
                 work = self._engine.run(program, broker, redact=self._redact)
                 result = await self._unless_ended(script.id, work)
         except BaseException:
@@ -200,7 +200,7 @@ class CodeMode:
         program = Program(code=code, tools=self._tools(offers))
         try:
             # A call that a person said no to is refused when it is made again.
-            with self._turns(permit.principal.key):
+            with self._turns(permit.principal.person):
                 work = self._engine.resume(
                     snapshot,
                     program,

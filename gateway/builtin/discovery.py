@@ -161,7 +161,7 @@ class Discovery:
             visible=by_id.keys(),
             limit=search.limit,
             strategy=strategy,
-            who=permit.principal.key,
+            who=permit.principal.person,
         )
         best = [by_id[hit.id] for hit in ranking.hits]
         answered_by = str(ranking.answered_by)

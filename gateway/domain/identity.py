@@ -152,6 +152,14 @@ class Principal:
         return self.named or self.subject
 
     @property
+    def person(self) -> str:
+        """Whoever is asked for, with whatever client: people make clients by themselves.
+
+        What is shared out, a turn or a place, is shared out among these.
+        """
+        return f"{self.issuer}|{self.subject}"
+
+    @property
     def actor(self) -> Actor:
         """Whose runs its calls are in: nothing of the grant says so, which a client gets by itself."""
         return Actor(

@@ -453,13 +453,13 @@ class Admission:
         labelled = (*rule.destination, *rule.payload)
         plain = partial(self._schemas.require_plain_arguments, approved, call.message, labelled)
         nodes = most_nodes(len(call.message.body))
-        await in_turn(principal.key, nodes, plain)
+        await in_turn(principal.person, nodes, plain)
         if target.kind is Kind.TOOL:
             if call.origin is not OriginKind.SANDBOX and call.server != OWN:
                 # A program was written from stubs; what we list of ourselves is always whole.
                 await self._descriptions.require_read(call, principal, pinned)
             checked = partial(self._schemas.require_arguments, approved, call.message)
-            await in_turn(principal.key, nodes, checked)
+            await in_turn(principal.person, nodes, checked)
         task = self._questions.task(call, principal, run)
         flow = await self._questions.review(call, principal, run, subject, task)
         dlp = await self._sensitive.in_call(call, principal, run, pin, task)

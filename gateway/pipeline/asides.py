@@ -93,7 +93,7 @@ class Asides:
         if anew or id_ != message.id or params != message.params:
             told = replace(message, id=id_)
             message = await finished(
-                permit.principal.key, weight(message.body), with_params, told, params
+                permit.principal.person, weight(message.body), with_params, told, params
             )
         headers = self._fields(permit) if wary else call.headers
         if message is call.message and headers == call.headers:
@@ -113,7 +113,7 @@ class Asides:
         changed = self._named(owner, message)
         if not changed:
             return message
-        who = permit.principal.key
+        who = permit.principal.person
         return await finished(who, weight(message.data), _with, message, changed)
 
     def _named(self, owner: bytes, message: ServerMessage) -> Mapping[str, Any]:
@@ -292,7 +292,7 @@ async def _answer(permit: Permit) -> Message:
     if not permit.run.has_read:
         return message
     kept = {name: inner for name, inner in message.params.items() if name != _META}
-    who = permit.principal.key
+    who = permit.principal.person
     return await finished(who, weight(message.body), with_outcome, message, kept)
 
 

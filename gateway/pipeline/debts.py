@@ -260,7 +260,7 @@ class Debts:
 
 
 def _whose(owed: Owed) -> str:
-    return f"{owed.plane}|{owed.permit.principal.key}"
+    return f"{owed.plane}|{owed.permit.principal.person}"
 
 
 class Indebted:

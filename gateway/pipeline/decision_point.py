@@ -234,7 +234,7 @@ class DecisionPoint:
 
     async def _judged(self, plane: Plane, owed: Owed, reported: Reported) -> Answer:
         permit, trail = owed.permit, owed.trail
-        who, nodes = permit.principal.key, amount(reported.content, QUICK_NODES)
+        who, nodes = permit.principal.person, amount(reported.content, QUICK_NODES)
         body = await finished(who, nodes, as_answered, permit.call.message.id, reported)
         try:
             pending = Pending(permit=permit, trail=trail, owed=owed)

@@ -127,7 +127,7 @@ def source_of(permit: Permit, label: Label, record: str) -> Source:
 async def read_content(who: str, content: Mapping[str, Any], size: int, trail: Trail) -> Label:
     """Return what the text of `content` raises by itself, and note why; never what it says.
 
-    `size` is that of its message in bytes, `who` the principal whose turn is taken for it.
+    `size` is that of its message in bytes, `who` the person whose turn is taken for it.
     """
     label, codes = await finished(who, most_nodes(size), content_label, content)
     for code in codes:

@@ -136,7 +136,7 @@ class LateAnswers:
         """Give out an answer that has come: to whoever asks first it is the call's outcome."""
         failed = seen.status is Status.FAILED
         member, content = ("error", seen.error) if failed else ("result", seen.result)
-        who, nodes = permit.principal.key, most_nodes(seen.size)
+        who, nodes = permit.principal.person, most_nodes(seen.size)
         text, digest = await finished(who, nodes, _written, content)
         if late.progress.answer not in {"", digest}:
             return await self._withheld(late, permit, _changed(), trail)

@@ -275,5 +275,5 @@ def _reopened(progress: Progress, names: list[str]) -> Progress:
 
 async def _reply(permit: Permit, told: Mapping[str, Any], size: int = 0) -> Reply:
     whole = {"jsonrpc": "2.0", "id": permit.call.message.id, "result": told}
-    body = await finished(permit.principal.key, most_nodes(size), jsontext.write, whole)
+    body = await finished(permit.principal.person, most_nodes(size), jsontext.write, whole)
     return Reply(status=HTTPStatus.OK, headers=(CONTENT_TYPE,), body=body.encode())

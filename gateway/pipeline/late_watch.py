@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol, TypeAlias
 
 from gateway.domain.calls import Call, CallId, Reply
-from gateway.domain.identity import Credential
+from gateway.domain.identity import Credential, Principal
 from gateway.domain.nodes import most_nodes
 from gateway.domain.tools import OWN, Profile, UpstreamId
 from gateway.errors import GatewayError, ProtocolError
@@ -46,8 +46,8 @@ Parts: TypeAlias = AsyncGenerator[bytes, None]
 class Carrier(Protocol):
     """An endpoint."""
 
-    async def known(self, credential: Credential, endpoint: str) -> str:
-        """Return a key of whoever holds `credential` at `endpoint`, or raise why nobody does."""
+    async def known(self, credential: Credential, endpoint: str) -> Principal:
+        """Return whoever holds `credential` at `endpoint`, or raise why nobody does."""
         ...
 
     async def handle(self, call: Call) -> Reply:
@@ -115,27 +115,31 @@ class WatchedTasks:
     def _may_be_late(self, call: Call) -> bool:
         return call.server in self._servers or (call.server == OWN and bool(self._servers))
 
-    def _owned(self, call: Call, who: str, wanted: Sequence[str]) -> list[str]:
+    def _owned(self, call: Call, who: Principal, wanted: Sequence[str]) -> list[str]:
         """Return those of these handles that are of its client's own tasks, here."""
-        if self._streams.get(who, 0) >= _MOST_STREAMS:
+        if self._streams.get(who.key, 0) >= _MOST_STREAMS:
             return []
 
         def is_own(handle: str) -> bool:
             server = UpstreamId(server_of(handle) or "") if call.server == OWN else call.server
-            found = self._handles.find(handle, principal=who, server=server, endpoint=call.endpoint)
+            found = self._handles.find(
+                handle, principal=who.key, server=server, endpoint=call.endpoint
+            )
             return found is not None
 
         return [handle for handle in wanted if is_own(handle)]
 
-    async def _beside(self, call: Call, who: str, parts: Parts, handles: Sequence[str]) -> Parts:
+    async def _beside(
+        self, call: Call, who: Principal, parts: Parts, handles: Sequence[str]
+    ) -> Parts:
         """Yield what a stream says, that it tells of these tasks, and what becomes of them."""
-        changes = self._changes(call, who, handles)
+        changes = self._changes(call, who.person, handles)
         waiting: dict[asyncio.Future[bytes | None], Parts] = {}
 
         def ask(source: Parts) -> None:
             waiting[asyncio.ensure_future(_next(source))] = source
 
-        self._streams[who] += 1
+        self._streams[who.key] += 1
         agreed = False
         try:
             ask(parts)
@@ -154,7 +158,7 @@ class WatchedTasks:
                         yield part if told is None else told
                     ask(source)
         finally:
-            self._left(who)
+            self._left(who.key)
             for one in waiting:
                 one.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)

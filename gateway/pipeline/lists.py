@@ -128,7 +128,7 @@ class ListFilter:
         pin = self._pins.find(server, call.profile)
         if pin is None or not self.is_served(pin):
             return Shown(items=(), offered=len(items))
-        who = permit.principal.key
+        who = permit.principal.person
         named = [
             item
             async for some in in_steps(items)

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
-from gateway.domain.identity import BoundToken, Credential
+from gateway.domain.identity import BoundToken, Credential, Principal
 from gateway.domain.nodes import most_nodes
 from gateway.errors import (
     NOT_DONE,
@@ -79,8 +79,8 @@ class Pipeline:
         self._clock = clock
         self._new_id = new_id
 
-    async def known(self, credential: Credential, endpoint: str) -> str:
-        """Return the key of whoever holds `credential` at `endpoint`, of which only a head is known.
+    async def known(self, credential: Credential, endpoint: str) -> Principal:
+        """Return whoever holds `credential` at `endpoint`, of which only a head is known.
 
         Whoever is nobody here costs a record and an answer, and no work on what they send. The
         credential is looked at again in `handle`: it may end while the body is on its way.
@@ -90,7 +90,7 @@ class Pipeline:
 
         """
         try:
-            return (await self._admission.gate.authenticate(credential, endpoint)).key
+            return await self._admission.gate.authenticate(credential, endpoint)
         except GatewayError:
             raise
         except Exception as bug:

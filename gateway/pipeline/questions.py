@@ -184,7 +184,7 @@ class Questions:
             return review(run, used or use(), known)
 
         looks = used is None or used.looks
-        return await self._memory.with_it(run, principal.key, octets, looked, looks=looks)
+        return await self._memory.with_it(run, principal.person, octets, looked, looks=looks)
 
     def _plain_review(self, run: Run, subject: Subject, use: Use) -> FlowReview:
         """Return what all such uses of `subject` in `run` move where: found once."""
@@ -291,7 +291,7 @@ class Questions:
         """
         nodes = most_nodes(len(access.call.message.body))
         if nodes > QUICK_NODES:
-            await in_turn(access.principal.key, nodes, _nothing)
+            await in_turn(access.principal.person, nodes, _nothing)
 
     async def note_sent(self, access: AccessRequest) -> None:
         """Take note of what a permitted call sends: what comes back with it was not minted there."""
@@ -305,7 +305,7 @@ class Questions:
             provenance.sends(said(message), effect, clean=clean)
 
         octets = len(message.body)
-        who = access.principal.key
+        who = access.principal.person
         await self._memory.with_it(access.run, who, octets, note, looks=False, must=True)
 
 

@@ -137,7 +137,7 @@ class Release:
         if permit.access is None:
             return self._bare_error(message, error)
         expected = self._expected(permit, permit.access)
-        read = await read_content(permit.principal.key, error, len(message.data), trail)
+        read = await read_content(permit.principal.person, error, len(message.data), trail)
         label = expected.label.join(read)
         run = await self._raised(permit, label, trail)
         size = len(message.data)
@@ -200,7 +200,7 @@ class Release:
             return b""
 
     async def _bare_notice(self, permit: Permit, message: ServerMessage) -> ServerMessage:
-        params, who, nodes = message.params, permit.principal.key, weight(message.data)
+        params, who, nodes = message.params, permit.principal.person, weight(message.data)
         bare = bare_params(message.method, params, permit.call.message)
         if bare is params:
             return message
@@ -316,10 +316,10 @@ class Release:
         For one that is not what the approved definition says nobody vouches, whatever the
         configuration says of the tool.
         """
-        read = await read_content(permit.principal.key, result, size, trail)
+        read = await read_content(permit.principal.person, result, size, trail)
         label = expected.label.join(read)
         problems: tuple[str, ...] = ()
-        who, nodes = permit.principal.key, most_nodes(size)
+        who, nodes = permit.principal.person, most_nodes(size)
         if access.target.kind is Kind.TOOL:
             problems = await finished(who, nodes, self._checked, expected, result, size)
         elif access.target.kind is Kind.PROMPT:
@@ -339,7 +339,7 @@ class Release:
         self, permit: Permit, content: Mapping[str, Any], size: int, trail: Trail
     ) -> None:
         """Raise the run to what the text of `content` carries by itself."""
-        label = await read_content(permit.principal.key, content, size, trail)
+        label = await read_content(permit.principal.person, content, size, trail)
         if label != BOTTOM:
             await self._raised(permit, label, trail)
 
@@ -374,7 +374,7 @@ class Release:
                 self._note_given(permit, provenance, given)
 
         octets = size + len(permit.call.message.body)
-        who = permit.principal.key
+        who = permit.principal.person
         await self._memory.with_it(run, who, octets, keep, looks=False, must=True)
 
     def _note_given(self, permit: Permit, written: Provenance, result: Mapping[str, Any]) -> None:
@@ -405,7 +405,7 @@ class Release:
     async def _gone_on(
         self, permit: Permit, masker: Masker, edge: Edge, params: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        return await finished(permit.principal.key, MASKING, gone_on, masker, edge, params)
+        return await finished(permit.principal.person, MASKING, gone_on, masker, edge, params)
 
     async def _apart(
         self,
@@ -418,7 +418,7 @@ class Release:
         sealed: Sealed = _as_it_is,
     ) -> bytes:
         """Return what `_rewritten` does, beside the loop where that is much."""
-        who, nodes = permit.principal.key, weight(message.data)
+        who, nodes = permit.principal.person, weight(message.data)
         masker = self._duties.masker(permit, duties) if duties else None
         if masker is not None:
             nodes = max(nodes, MASKING)
@@ -448,7 +448,7 @@ class Release:
             content={**message.content, "result": bare_result(message.result or {}, member)},
         )
         nodes = most_nodes(len(message.data))
-        return await finished(permit.principal.key, nodes, with_items, bare, member, shown.items)
+        return await finished(permit.principal.person, nodes, with_items, bare, member, shown.items)
 
 
 def _asked(permit: Permit) -> Mapping[str, Any]:

@@ -77,7 +77,7 @@ class Sensitive:
         if b"<" not in message.body and b"\\u003" not in message.body:  # as a token begins
             return call
         nodes = most_nodes(len(message.body))
-        return await in_turn(principal.key, nodes, self._with_values, call, run, pin)
+        return await in_turn(principal.person, nodes, self._with_values, call, run, pin)
 
     def _with_values(self, call: Call, run: Run, pin: Pin) -> Call:
         message, put_back = call.message, _PutBack(self._values.of(run.id), self._tokens)
@@ -109,7 +109,7 @@ class Sensitive:
         """
         told_to_server, size = said(call.message), len(call.message.body)
         nodes, named = self._nodes(size, told_to_server), _named(pin)
-        found = await in_turn(principal.key, nodes, scan, self._detector, told_to_server, named)
+        found = await in_turn(principal.person, nodes, scan, self._detector, told_to_server, named)
         if not found:
             return NOTHING_FOUND
         prompt = "" if task is None or task.prompt is None else task.prompt
@@ -120,7 +120,7 @@ class Sensitive:
         """Return what a record says of `arguments` that hold secrets: none of them in any form."""
         mask = Obligation(duty=Duty.MASK, detail={"classes": sorted(_NEVER_RECORDED)})
         masker = Masker(self._detector, [mask], _no_token)
-        return await finished(principal.key, MASKING, masker.of, arguments)
+        return await finished(principal.person, MASKING, masker.of, arguments)
 
     async def in_answer(
         self, permit: Permit, content: Mapping[str, Any], size: int, edge: Edge | None = None
@@ -131,7 +131,7 @@ class Sensitive:
         before it is found, too.
         """
         before = None if edge is None else edge.text
-        who = permit.principal.key
+        who = permit.principal.person
         nodes = self._nodes(size, content) if before is None else MASKING
         found = await finished(who, nodes, self._in_content, content, before)
         if found:

@@ -86,7 +86,7 @@ class ServerRequests:
                 *decision.obligations,
                 *second.obligations,
             )
-            who, nodes = permit.principal.key, amount(params, QUICK_NODES)
+            who, nodes = permit.principal.person, amount(params, QUICK_NODES)
             masker = self._duties.masker(permit, obligations)
             if masker is not None:
                 nodes = max(nodes, MASKING)

@@ -74,7 +74,7 @@ class Visibility:
             asked = await self.asked(call, principal, [pins[i] for i in unknown])
             told = [(i, *each) for i, each in zip(unknown, asked, strict=True)]
             async for some in in_steps(told):
-                shown = await finished(principal.key, _work(some), _shown, some)
+                shown = await finished(principal.person, _work(some), _shown, some)
                 # A policy that was swapped meanwhile may have answered: whose answers these are,
                 # nobody knows, and the one that was asked may come back. Of several servers one may
                 # have answered by another policy than the one that these would be remembered of.

@@ -231,7 +231,7 @@ class Exchange:
         heads = dict(self._answered)
         if heads.get("content-encoding", "identity") != "identity":
             return await self._failed("it is compressed")
-        asked, who = pending.sent.message, pending.permit.principal.key
+        asked, who = pending.sent.message, pending.permit.principal.person
         media, limits = heads.get("content-type", ""), self._force.limits
         try:
             nodes = nodes_in(media, body)

@@ -144,7 +144,7 @@ class ExtMcp:
         result = pb.McpRequestResult()
         if request.HasField("mcp_request"):
             # What was decided on is what is sent.
-            who, params = pending.permit.principal.key, pending.sent.message.params
+            who, params = pending.permit.principal.person, pending.sent.message.params
             nodes = amount(params, QUICK_NODES)
             result.mutated = await finished(who, nodes, _params_of, params)
         else:
@@ -175,7 +175,7 @@ class ExtMcp:
                 error, source_ip=source_ip, request_id="", plane=plane
             )
         whose, pending = found
-        who = pending.permit.principal.key
+        who = pending.permit.principal.person
         try:
             # The place is that of whoever the call was let in for: a result does not say whose it is.
             place.take_for(whose)

@@ -288,7 +288,7 @@ def _asker(question: Mapping[str, Any]) -> str:
     principal = question.get("principal")
     if not isinstance(principal, Mapping):
         return ""
-    return repr([principal.get(name) for name in ("iss", "sub", "client")])
+    return repr([principal.get(name) for name in ("iss", "sub")])
 
 
 def _octets(decision: Decision) -> int:

@@ -1,4 +1,4 @@
-"""How many programs of one principal run at once."""
+"""How many programs of one person run at once."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from gateway.errors import RateLimited
 
 
 class Turns:
-    """Programs that run, counted for each principal. Of one event loop.
+    """Programs that run, counted for each person. Of one event loop.
 
     One that waits for a person does not run.
     """
@@ -19,22 +19,22 @@ class Turns:
         self._running: Counter[str] = Counter()
 
     @contextmanager
-    def of(self, principal: str) -> Iterator[None]:
-        """Count one program of this principal's for as long as the context lasts.
+    def of(self, person: str) -> Iterator[None]:
+        """Count one program of this person's for as long as the context lasts.
 
         Raises:
             RateLimited: As many as are allowed run already.
 
         """
-        if self._running[principal] >= self._most:
+        if self._running[person] >= self._most:
             raise RateLimited(f"{self._most} programs of yours run already; let one end first")
-        self._running[principal] += 1
+        self._running[person] += 1
         try:
             yield
         finally:
-            self._running[principal] -= 1
-            if not self._running[principal]:
-                del self._running[principal]
+            self._running[person] -= 1
+            if not self._running[person]:
+                del self._running[person]
 
     @property
     def running(self) -> int:

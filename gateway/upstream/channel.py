@@ -76,10 +76,18 @@ class Channel:
     """One process, spoken to in one family of revisions. `aclose` ends both."""
 
     def __init__(
-        self, child: Child, *, stateless: bool, owner: str, timeouts: Timeouts, limits: Limits
+        self,
+        child: Child,
+        *,
+        stateless: bool,
+        owner: str,
+        person: str,
+        timeouts: Timeouts,
+        limits: Limits,
     ) -> None:
-        """`owner` is the one principal whose messages it carries."""
+        """`owner` is the one principal whose messages it carries, and `person` theirs."""
         self.owner = owner
+        self.person = person
         self.stateless = stateless
         self.used_at = asyncio.get_running_loop().time()
         self._child = child
@@ -231,7 +239,7 @@ class Channel:
     async def _take(self, line: bytes) -> None:
         try:
             message = await finished(
-                self.owner, weight(line), read_server_message, line, self._limits.wire
+                self.person, weight(line), read_server_message, line, self._limits.wire
             )
         except UpstreamFailed as error:
             if line.startswith((b"{", b"[")):

@@ -21,7 +21,7 @@ from gateway.upstream.reach import Reach
 from gateway.upstream.settings import LocalSettings
 
 _MOST_OF_ONE: Final = 8
-"""Processes of one principal."""
+"""Processes of one person, whatever clients they come with."""
 _ID_OCTETS: Final = 32
 _DISCOVERY_S: Final = 10.0
 """How long a server may take to say that it speaks the stateless revision; others may be silent."""
@@ -43,8 +43,8 @@ class Channels:
         self._ending: set[asyncio.Task[None]] = set()
         self._patience = Patience(read_s=settings.timeouts.connect_s + settings.timeouts.idle_s)
 
-    async def open(self, owner: str, *, stateless: bool) -> tuple[str, Channel]:
-        """Start a process for `owner`; it ends when it was not used for long enough.
+    async def open(self, owner: str, *, stateless: bool, person: str = "") -> tuple[str, Channel]:
+        """Start a process for `owner`, a client of `person`; it ends when it was not used for long enough.
 
         Raises:
             UpstreamFailed: It cannot be started, or there are too many.
@@ -55,8 +55,8 @@ class Channels:
             raise UpstreamFailed(
                 "The upstream server cannot be started on this machine.", detail=refused
             )
-        self._make_room(owner)
-        self._starting.append(owner)
+        self._make_room(person)
+        self._starting.append(person)
         try:
             child = await Child.start(
                 settings.server,
@@ -67,11 +67,12 @@ class Channels:
                 proxy=_proxy(settings),
             )
         finally:
-            self._starting.remove(owner)
+            self._starting.remove(person)
         channel = Channel(
             child,
             stateless=stateless,
             owner=owner,
+            person=person,
             timeouts=settings.timeouts,
             limits=settings.limits,
         )
@@ -100,11 +101,11 @@ class Channels:
             self._end_soon(id_)
         await asyncio.gather(*self._ending)
 
-    def _make_room(self, owner: str) -> None:
-        """End what this owner has used longest ago, where there is no room for another process."""
+    def _make_room(self, person: str) -> None:
+        """End what this person has used longest ago, where there is no room for another process."""
         self._open = {id_: one for id_, one in self._open.items() if not one.ended}
-        own = {id_: one for id_, one in self._open.items() if one.owner == owner}
-        count_own = len(own) + self._starting.count(owner)
+        own = {id_: one for id_, one in self._open.items() if one.person == person}
+        count_own = len(own) + self._starting.count(person)
         count = len(self._open) + len(self._starting)
         if count_own < _MOST_OF_ONE and count < self._settings.processes:
             return

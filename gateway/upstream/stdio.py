@@ -10,6 +10,7 @@ from dataclasses import replace
 from http import HTTPStatus
 
 from gateway.domain.calls import Form, Message, Permit, RawAnswer
+from gateway.domain.identity import Principal
 from gateway.domain.nodes import weight
 from gateway.domain.tools import Profile
 from gateway.errors import ProtocolError
@@ -36,7 +37,7 @@ class StdioUpstream:
             LimitExceeded: The answer is larger than the limits allow.
 
         """
-        owner = permit.principal.key
+        owner = permit.principal
         message = permit.call.message
         if permit.call.profile is Profile.MODERN:
             return await self._stateless(owner, message)
@@ -44,7 +45,7 @@ class StdioUpstream:
             if message.form is Form.REQUEST and message.method == "initialize":
                 return await self._begin(owner, message)
             return status(HTTPStatus.BAD_REQUEST)
-        channel = self._channels.find(permit.session, owner)
+        channel = self._channels.find(permit.session, owner.key)
         if channel is None:
             return status(HTTPStatus.NOT_FOUND)
         return await self._in_session(permit.session, channel, message)
@@ -64,9 +65,11 @@ class StdioUpstream:
         """End every process; calls under way fail."""
         await self._channels.aclose()
 
-    async def _begin(self, owner: str, message: Message) -> RawAnswer:
+    async def _begin(self, owner: Principal, message: Message) -> RawAnswer:
         """Begin a session, if the server takes it up."""
-        session, channel = await self._channels.open(owner, stateless=False)
+        session, channel = await self._channels.open(
+            owner.key, stateless=False, person=owner.person
+        )
         begun = False
         try:
             answer = await channel.ask(_asked(message))
@@ -91,7 +94,7 @@ class StdioUpstream:
                 await self._channels.end(session)
                 return status(HTTPStatus.OK)
 
-    async def _stateless(self, owner: str, message: Message) -> RawAnswer:
+    async def _stateless(self, owner: Principal, message: Message) -> RawAnswer:
         if message.form is Form.REQUEST:
             asked = _asked(message)
             channel = await self._free_for(owner, asked)
@@ -103,21 +106,23 @@ class StdioUpstream:
                 break
         return status(HTTPStatus.ACCEPTED)
 
-    async def _free_for(self, owner: str, asked: Asked) -> Channel:
+    async def _free_for(self, owner: Principal, asked: Asked) -> Channel:
         """Return a process of `owner`'s that has no other request of this id under way."""
         async with self._choosing:
             for channel in self._shared(owner):
                 if channel.is_free_for(asked):
                     return channel
-            _, channel = await self._channels.open(owner, stateless=True)
+            _, channel = await self._channels.open(owner.key, stateless=True, person=owner.person)
             return channel
 
-    def _shared(self, owner: str) -> tuple[Channel, ...]:
-        return tuple(one for one in self._channels.of(owner) if one.stateless)
+    def _shared(self, owner: Principal) -> tuple[Channel, ...]:
+        return tuple(one for one in self._channels.of(owner.key) if one.stateless)
 
-    async def _is_error(self, owner: str, body: bytes) -> bool:
+    async def _is_error(self, owner: Principal, body: bytes) -> bool:
         nodes, limits = weight(body), self._limits.wire
-        return (await finished(owner, nodes, read_server_message, body, limits)).error is not None
+        return (
+            await finished(owner.person, nodes, read_server_message, body, limits)
+        ).error is not None
 
 
 def _asked(message: Message) -> Asked:

@@ -3,13 +3,13 @@
 from typing import Protocol
 
 from gateway.domain.calls import Call, Reply
-from gateway.domain.identity import Credential
+from gateway.domain.identity import Credential, Principal
 from gateway.errors import GatewayError
 
 
 class Carrier(Protocol):
-    async def known(self, credential: Credential, endpoint: str) -> str:
-        """Return a key of whoever holds `credential` at `endpoint`, of which a head alone is known.
+    async def known(self, credential: Credential, endpoint: str) -> Principal:
+        """Return whoever holds `credential` at `endpoint`, of which a head alone is known.
 
         The credential is looked at again once the call is carried: its body may take its time, and
         the credential end meanwhile.

@@ -116,7 +116,7 @@ class McpEndpoint:
         asker = await self._known(scope, found.pairs, address, send)
         if asker is None:
             return
-        share = Share(self._rooms, asker.key)
+        share = Share(self._rooms, asker.person)
         SHARE.set(share)
         try:
             body = await self._body(scope, receive, share)
@@ -142,8 +142,9 @@ class McpEndpoint:
         try:
             # Once a request: a proof that is read again is another request's.
             credential = self._credential(scope, headers)
-            key = await carrier.known(credential, scope["path"])
-            return _Asker(key=key, address=address, carrier=carrier, credential=credential)
+            known = await carrier.known(credential, scope["path"])
+            person = known.person
+            return _Asker(person=person, address=address, carrier=carrier, credential=credential)
         except GatewayError as error:
             unread = self._unread(scope, headers, address, credential=credential)
             refused = await carrier.refuse(unread, error)
@@ -253,7 +254,7 @@ class McpEndpoint:
         try:
             if scope["method"] == "POST":
                 inbound = await in_turn(
-                    asker.key, weight(body), read_posted, found.headers, body, self._limits
+                    asker.person, weight(body), read_posted, found.headers, body, self._limits
                 )
             else:
                 read = read_get if scope["method"] == "GET" else read_delete
@@ -319,7 +320,7 @@ def _server(scope: Scope) -> UpstreamId:
 class _Asker:
     """Who sent a request, as far as its head says."""
 
-    key: str
+    person: str
     address: str
     carrier: Carrier
     credential: Credential = field(repr=False)

@@ -413,6 +413,15 @@ async def test_programs_of_one_principal_are_bounded(site: Site) -> None:
     assert sorted(one.reply.code or "" for one in seen) == ["", "", "", "", *["rate_limited"] * 2]
 
 
+async def test_more_clients_of_a_person_run_no_more_programs(site: Site) -> None:
+    slow = "import asyncio\nawait asyncio.sleep(0.5)\n1"
+    names = [f"client {number}" for number in range(6)]
+    for name in names:
+        site.house.gate.people[name] = replace(site.house.gate.people["alice"], client_id=name)
+    seen = await asyncio.gather(*(run(site, {"code": slow}, who=name) for name in names))
+    assert sorted(one.reply.code or "" for one in seen) == ["", "", "", "", *["rate_limited"] * 2]
+
+
 async def test_a_program_in_a_session_has_its_sessions_run(site: Site) -> None:
     site.house.server.answer = speaks()
     session = {"profile": Profile.LEGACY, "session": "e.1"}

@@ -33,7 +33,7 @@ from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.schemas import Schemas
 from gateway.turns import STEP, Turns
 from tests.dlp.texts import KEY
-from tests.pipeline.house import PRIVATE, Events, House, decision, event, result, text, whole
+from tests.pipeline.house import ALICE, PRIVATE, Events, House, decision, event, result, text, whole
 
 MANY = [{"a": 1}] * 3_000
 PARTS: list[tuple[Any, str]] = [
@@ -108,6 +108,52 @@ async def test_what_goes_through_a_large_call_leaves_the_loop(
     await called(await led_house(threads), {"a": MANY}, large)
     assert threads[name]
     assert threading.get_ident() not in threads[name]
+
+
+@pytest.fixture
+def whose(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Note whose turns are taken."""
+    noted: set[str] = set()
+
+    class Noting(Turns):
+        async def finish(self, who: str, work: Callable[..., Any], *args: Any) -> Any:
+            noted.add(who)
+            return await super().finish(who, work, *args)
+
+    monkeypatch.setattr(turns, "_TURNS", Noting())
+    return noted
+
+
+OTHERS = {"127.0.0.1", "what mail shows"}
+"""Whose turns are taken beside those of who calls: of whom nothing is known yet, and of servers."""
+
+
+async def test_a_person_with_many_clients_has_no_more_turns_for_a_call(whose: set[str]):
+    house = await led_house({})
+    for client in ("one", "other"):
+        house.gate.people["alice"] = replace(ALICE, client_id=client)
+        await called(house, {"a": MANY}, {**text("large"), "structuredContent": {"a": MANY}})
+    assert whose - OTHERS == {ALICE.person}
+
+
+async def test_a_person_with_many_clients_has_no_more_turns_for_what_a_server_asks_and_lists(
+    whose: set[str],
+):
+    house = the_house()
+    await house.approve_all(Profile.LEGACY)
+    await house.approve_all()
+    asks = {"jsonrpc": "2.0", "id": "q", "method": "roots/list", "params": {"a": MANY}}
+    for client in ("one", "other"):
+        house.gate.people["alice"] = replace(ALICE, client_id=client)
+        house.server.answer = lambda permit: Events([event(asks)]).answer()
+        await house.handle(
+            house.request("tools/call", {"name": "search"}, profile=Profile.LEGACY, session="s")
+        )
+        house.server.answer = lambda permit: result(
+            permit, {"resources": [{"uri": "mail://1", "name": "n" * 99_999}]}
+        )
+        await house.handle(house.request("resources/list"))
+    assert whose - OTHERS == {ALICE.person}
 
 
 async def test_nobody_is_with_what_a_run_has_read_beside_a_thread_that_is():

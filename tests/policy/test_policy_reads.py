@@ -299,6 +299,28 @@ async def test_what_is_large_and_not_read_is_not_gone_through_to_know_a_decision
     assert len(took) == beside
 
 
+async def test_the_clients_of_a_person_have_one_turn_together(
+    opa: Opa, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "decision.rego").write_text(
+        'package douane\n\ndecision := {"verdict": "allow", "reasons": []} if input.arguments[_]\n'
+    )
+    engine = remembering(opa, folder)
+    take, took = engine._turns.take, []
+
+    async def taking(who: str, *work: Any) -> Any:
+        took.append(who)
+        return await take(who, *work)
+
+    monkeypatch.setattr(engine._turns, "take", taking)
+    for sub, client in (("emma", "one"), ("emma", "other"), ("noah", "one")):
+        principal = {"iss": "https://gate", "sub": sub, "client": client}
+        await engine.evaluate(
+            question({"principal": principal, "arguments": {"many": [1] * 5_000}})
+        )
+    assert took[0] == took[1] != took[2]
+
+
 async def test_what_one_policy_said_of_circumstances_is_not_anothers_word(
     opa: Opa, folder: Path
 ) -> None:

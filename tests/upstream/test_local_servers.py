@@ -31,6 +31,10 @@ def of(permit: Permit, client: str) -> Permit:
     return replace(permit, principal=replace(permit.principal, client_id=client))
 
 
+def of_somebody_else(permit: Permit) -> Permit:
+    return replace(permit, principal=replace(permit.principal, subject="somebody-else"))
+
+
 async def test_a_handshake_starts_a_process_and_mints_a_session(tmp_path):
     async with local_upstream(tmp_path) as upstream:
         answer = await upstream.forward(initialize())
@@ -237,6 +241,13 @@ async def test_a_principal_gets_no_more_processes_than_its_share(tmp_path):
         assert (await upstream.forward(call("pid", sessions[1]))).status == HTTPStatus.OK
 
 
+async def test_a_person_with_many_clients_gets_no_more_processes_than_with_one(tmp_path):
+    async with local_upstream(tmp_path) as upstream:
+        for number in range(9):
+            await upstream.forward(of(initialize(), f"client-{number}"))
+        assert len([one for one in upstream._channels._open.values() if not one.ended]) == 8
+
+
 async def test_many_sessions_that_begin_at_once_get_no_more_processes(tmp_path):
     async with local_upstream(tmp_path) as upstream:
         begins = [upstream.forward(initialize()) for _ in range(9)]
@@ -253,7 +264,7 @@ async def test_there_are_no_more_processes_than_allowed_and_nobody_elses_is_ende
     async with local_upstream(tmp_path, settings=one) as upstream:
         session = await session_of(upstream)
         with pytest.raises(UpstreamFailed, match="too many"):
-            await upstream.forward(of(initialize(), "somebody-else"))
+            await upstream.forward(of_somebody_else(initialize()))
         assert (await upstream.forward(call("pid", session))).status == HTTPStatus.OK
 
 
@@ -280,7 +291,7 @@ async def test_stateless_requests_of_one_id_at_once_do_not_share_a_process(tmp_p
         await until((tmp_path / "unanswered").exists)
         (message,) = await messages(await upstream.forward(call("echo", rpc_id=1, a=1)))
         assert message["id"] == 1
-        assert len(upstream._shared(call("x").principal.key)) == 2
+        assert len(upstream._shared(call("x").principal)) == 2
         waiting.cancel()
 
 
@@ -328,7 +339,7 @@ async def test_a_cancellation_of_the_stateless_revision_goes_where_its_request_i
             "notifications/cancelled", form=Form.NOTIFICATION, rpc_id=None, params=params
         )
         assert (await upstream.forward(notification)).status == HTTPStatus.ACCEPTED
-        assert not upstream._shared(notification.principal.key)
+        assert not upstream._shared(notification.principal)
 
 
 # Hostile ones.
@@ -412,10 +423,10 @@ async def test_a_late_answer_is_not_taken_for_that_of_a_new_request_of_the_same_
         await until((tmp_path / "unanswered").exists)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        first = upstream._shared(call("x").principal.key)[0]
+        first = upstream._shared(call("x").principal)[0]
         for asked in (call("echo", rpc_id=1), call("progress", rpc_id=2, token="t")):
             await messages(await upstream.forward(asked))
-        assert first.used_at < upstream._shared(call("x").principal.key)[1].used_at
+        assert first.used_at < upstream._shared(call("x").principal)[1].used_at
         assert await said(upstream, call("echo", rpc_id=3, a=1)) == {"a": 1}
 
 

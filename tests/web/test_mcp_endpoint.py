@@ -5,6 +5,7 @@ import gc
 import json
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -468,6 +469,9 @@ async def test_nobody_takes_all_the_room_for_large_bodies(site, monkeypatch):
         await asyncio.sleep(0)
     assert (await site.post(CALL.ljust(401))).status == 503
     assert (await site.post(CALL.ljust(400))).status == 200
+    people = site.house.gate.people
+    people["alice"] = replace(people["alice"], client_id="another of hers")
+    assert (await site.post(CALL.ljust(401))).status == 503
     assert rooms.enter("somebody else", 1000)
     holding.cancel()
     await asyncio.wait([holding])

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
-from gateway.domain.identity import Credential
+from gateway.domain.identity import Credential, Principal
 from gateway.domain.tools import Kind, Profile, Target, UpstreamId
 from gateway.errors import Denied, GatewayError, UpstreamFailed
 from gateway.web import metrics as measured
 from gateway.web.metrics import Metered, MeteredUpstream, Metrics
 from gateway.web.registry import Registry
-from tests.pipeline.house import MAIL, House, Server, event, result, text
+from tests.pipeline.house import ALICE, MAIL, House, Server, event, result, text
 
 
 class Scripted:
@@ -27,8 +27,8 @@ class Scripted:
     async def handle(self, call: Call) -> Reply:
         return self.reply
 
-    async def known(self, credential: Credential, endpoint: str) -> str:
-        return "alice"
+    async def known(self, credential: Credential, endpoint: str) -> Principal:
+        return ALICE
 
     async def refuse(self, call: Call, error: GatewayError) -> Reply:
         return replace(self.reply, code=error.code)
