@@ -1,14 +1,18 @@
 """Who calls, by when they last did: of those whom one outside vouches for, only so many."""
 
 from collections import Counter, OrderedDict
+from itertools import islice
 from typing import Final
 
+from gateway.domain.flow import RunId
 from gateway.domain.identity import BY_PLANE, Principal
 from gateway.errors import RateLimited
 from gateway.storage.run_changes import OwnerName
 
 MOST_CALLERS: Final = 50_000
 """Owners of runs whom one plane or issuer names: some 2 KB of memory each, with what they have read more."""
+MOST_BEGUN: Final = 50_000
+"""Live runs that callers of one plane or issuer began within theirs, all of them together."""
 _WAIT_S: Final = 60
 
 
@@ -36,16 +40,15 @@ class Callers:
 
         """
         used = self._used.get(owner)
-        if used is None:
-            self._admit(owner, principal)
-            used = default
-        self._used[owner] = at
-        self._used.move_to_end(owner)
-        return used
+        if owner not in self._by:
+            self._admit(owner, principal, is_new=used is None)
+        self.note(owner, at)
+        return default if used is None else used
 
-    def _admit(self, owner: OwnerName, principal: Principal) -> None:
+    def _admit(self, owner: OwnerName, principal: Principal, *, is_new: bool) -> None:
         by = _named_by(principal)
-        if self._named[by] >= MOST_CALLERS:
+        # Who is not new has a run from before the start: by whom it was named, the first call says.
+        if is_new and self._named[by] >= MOST_CALLERS:
             raise RateLimited(
                 "too many people and clients of this plane or issuer have called lately; try again"
                 " once some of them have not for long",
@@ -78,6 +81,43 @@ class Callers:
                 if not self._named[by]:
                     del self._named[by]
         return idle
+
+
+class Begun:
+    """Live runs that were begun within others, by who outside names their callers.
+
+    Nothing is lost where one ends early: whatever it has read the run has read that it is a part of.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, OrderedDict[RunId, None]] = {}
+        self._by: dict[RunId, str] = {}
+
+    def add(self, run: RunId, principal: Principal) -> list[RunId]:
+        """Note one that begins now; return those that have to end for it, unused for longest.
+
+        They are noted no more: also where one never began, or was ended by another gateway.
+        """
+        by = _named_by(principal)
+        if not by:
+            return []
+        runs = self._of.setdefault(by, OrderedDict())
+        runs[run] = None
+        self._by[run] = by
+        over = list(islice(runs, max(0, len(runs) - MOST_BEGUN)))
+        for one in over:
+            self.leave(one)
+        return over
+
+    def use(self, run: RunId) -> None:
+        """Note that it is used now."""
+        if (by := self._by.get(run)) is not None:
+            self._of[by].move_to_end(run)
+
+    def leave(self, run: RunId) -> None:
+        """Note that it has ended."""
+        if (by := self._by.pop(run, None)) is not None:
+            del self._of[by][run]
 
 
 def _named_by(principal: Principal) -> str:

@@ -1,5 +1,6 @@
 """Tables of runs: in the database, and in memory alone."""
 
+import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -13,6 +14,8 @@ MOST_ENDED = 10_000
 """How many runs that have ended are kept, the newest; the audit log has the story of all."""
 MOST_PARTS_ENDED = 50_000
 """How many runs that hosts began are known beyond that as ones that have ended: none of them begins again."""
+SWEPT_EACH: Final = 256
+"""Once in about so many forgotten runs owners are swept."""
 ENDED_OCTETS: Final = 16 * 1024**2
 """Bytes of memory that those take, with what they have read; in memory the oldest go beyond it."""
 
@@ -115,15 +118,23 @@ class SqliteRunTable:
         )
 
     def forget(self) -> None:
-        for statement in forgetting():
-            self._connection.execute(statement)
+        if is_time_to_sweep(sum(self._connection.execute(one).rowcount for one in forgetting())):
+            owners = self._connection.execute(
+                "DELETE FROM run_owners WHERE owner NOT IN (SELECT owner FROM runs)"
+                " RETURNING generation"
+            )
+            self._connection.execute(
+                "INSERT INTO run_owners (owner, generation) VALUES ('', ?)",
+                max(owners, default=(0,)),
+            )
 
     def may_have_forgotten(self) -> bool:
         return self._connection.execute(of_many_parts()).fetchone() is not None
 
     def next_generation(self, owner: OwnerName) -> int:
         (generation,) = self._connection.execute(
-            "INSERT INTO run_owners (owner, generation) VALUES (?, 1)"
+            "INSERT INTO run_owners (owner, generation)"
+            " SELECT ?, 1 + coalesce(max(generation), 0) FROM run_owners WHERE owner = ''"
             " ON CONFLICT (owner) DO UPDATE SET generation = generation + 1 RETURNING generation",
             (owner,),
         ).fetchone()
@@ -142,6 +153,15 @@ class SqliteRunTable:
             (run,),
         )
         return [source_of(*row) for row in rows]
+
+
+def is_time_to_sweep(forgotten: int) -> bool:
+    """Whether owners of whom no run is kept are looked for, now that so many runs were forgotten.
+
+    All owners are gone through for that. They go, for a plane makes them at will. The row of the owner without a name keeps the highest
+    generation that went with any: no run has a name that another had, which records still tell of.
+    """
+    return secrets.randbelow(SWEPT_EACH) < forgotten
 
 
 def forgetting() -> Sequence[str]:

@@ -18,7 +18,7 @@ from gateway.domain.scripts import ScriptId
 from gateway.errors import Fault, RateLimited
 from gateway.ports import Clock
 from gateway.storage import run_changes
-from gateway.storage.callers import Callers
+from gateway.storage.callers import Begun, Callers
 from gateway.storage.run_changes import Belonging, Change, Kept, OwnerName, PersonName, raised
 from gateway.storage.run_tables import ENDED_OCTETS, MOST_ENDED, Job
 
@@ -139,6 +139,7 @@ class Runs:
         self._kept_of: Counter[OwnerName] = Counter()
         """How many runs of an owner memory shows: of whoever has none, nothing is kept."""
         self._callers = Callers()
+        self._begun_by = Begun()
         self._owners: ByIdentity[OwnerName] = ByIdentity(most=_MOST_OWNERS, octets=_OWNER_OCTETS)
         self._persons: dict[OwnerName, PersonName] = {}
         self._tasks: dict[RunId, Task] = {}
@@ -188,6 +189,7 @@ class Runs:
         run = self._names.of_handle(principal.actor, handle)
         parts = self._parts.get(owner, ())
         over = list(parts)[: max(0, len(parts) + 1 - self._limits.most)]
+        over += self._begun_by.add(run, principal)
         if over:
             await self._make(partial(run_changes.end, runs=over))
         if task is not None:
@@ -292,8 +294,7 @@ class Runs:
         now, parts = self._elapsed(), self._parts.get(kept.owner)
         self._callers.note(kept.owner, now)
         if parts is not None and kept.run.id in parts:
-            parts[kept.run.id] = now
-            parts.move_to_end(kept.run.id)
+            self._use(parts, kept.run.id, now)
 
     async def _begun(
         self, principal: Principal, owner: OwnerName, handle: str, now: float
@@ -306,12 +307,16 @@ class Runs:
         # A program that a trusted host has a token for is in the run that its host puts it in.
         trusted = principal.trusted_host or principal.script is not None
         if trusted and now - used < self._limits.idle_s:
-            parts[run] = now
-            parts.move_to_end(run)
+            self._use(parts, run, now)
             return self._kept[run].run
         # What its conversation sees from here on is not in it, so it must never be one again.
         await self.end(run)
         return None
+
+    def _use(self, parts: OrderedDict[RunId, float], run: RunId, now: float) -> None:
+        parts[run] = now
+        parts.move_to_end(run)
+        self._begun_by.use(run)
 
     async def _whole(self, principal: Principal, owner: OwnerName) -> Run:
         live = self._wholes.get(owner)
@@ -418,6 +423,7 @@ class Runs:
         run, owner = kept.run.id, kept.owner
         _leave(self._wholes, owner, run)
         _leave(self._parts, owner, run)
+        self._begun_by.leave(run)
         if known is None or not known.ended:
             self._ended.append(run)
         else:

@@ -71,6 +71,39 @@ async def test_a_plane_names_only_so_many_at_once_and_takes_nobody_elses_place(
     assert not runs.find(first.id).live  # type: ignore[union-attr]
 
 
+async def test_whom_a_plane_named_before_a_restart_counts_once_they_call_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(callers, "MOST_CALLERS", 2)
+    known = callers.Callers()
+    for subject in ("u0", "u1", "u2"):
+        known.note(subject, 0.0)
+        known.call(subject, named_by("one", subject), 1.0, 0.0)
+    with pytest.raises(RateLimited):
+        known.call("u3", named_by("one", "u3"), 1.0, 0.0)
+    known.call("u4", named_by("two", "u4"), 1.0, 0.0)
+
+
+async def test_of_what_a_plane_begins_the_run_that_was_unused_for_longest_makes_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(callers, "MOST_BEGUN", 2)
+    runs = MemoryRunStore()
+    hosts = [replace(named_by("one", f"u{number}"), trusted_host=True) for number in range(3)]
+    kept, first = await runs.begin(hosts[0], None)
+    _, second = await runs.begin(hosts[1], None)
+    assert (await runs.of(hosts[0], RunHint(handle=kept))).id == first.id
+    others = [replace(named_by("two", "u9"), trusted_host=True), host("u9")]
+    theirs = [(await runs.begin(other, None))[1] for other in others for _ in range(2)]
+    _, third = await runs.begin(hosts[2], None)
+    state = {run.id: runs.find(run.id) for run in (first, second, third, *theirs)}
+    ended = [name for name, one in state.items() if one is None or not one.live]
+    assert ended == [second.id]
+    await runs.end(first.id)
+    await runs.begin(hosts[2], None)
+    assert runs.find(third.id).live  # type: ignore[union-attr]
+
+
 async def test_an_issuer_of_others_names_only_so_many_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.domain.flow import RunHandle
-from gateway.domain.labels import STRICTEST_DEFAULT
+from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
 from gateway.domain.tools import Profile
 from gateway.errors import AuditUnavailable, Fault
 from gateway.storage import run_tables, runs
@@ -193,6 +193,25 @@ class TestSqliteRunStore(RunStoreSuite):
             lambda c: c.execute("SELECT count(DISTINCT run) FROM run_sources").fetchone()
         )
         assert left == (2,)
+
+    async def test_of_an_owner_without_a_run_no_row_is_kept_and_no_run_has_the_name_of_another(
+        self, stores, monkeypatch
+    ):
+        monkeypatch.setattr(run_tables, "SWEPT_EACH", 1)
+        for module in (run_tables, runs):
+            monkeypatch.setattr(module, "MOST_ENDED", 2)
+        seen = []
+        for subject in ("emma", "emma", "noah", "ines", "emma", "emma", "lea", "emma"):
+            run = await stores.runs.of(host(subject), NOTHING)
+            assert run.label == BOTTOM
+            seen.append(run.id)
+            await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
+            await stores.runs.end(run.id)
+        assert len({*seen}) == len(seen)
+        rows = await stores.writer.run(
+            lambda c: c.execute("SELECT owner, person FROM run_owners").fetchall()
+        )
+        assert sorted(person == "" for _, person in rows) == [False, False, True]
 
     async def test_a_run_of_a_name_that_was_given_before_never_begins_again(
         self, stores, monkeypatch

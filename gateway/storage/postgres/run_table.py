@@ -14,7 +14,14 @@ from gateway.storage.committer import NOT_RECORDED
 from gateway.storage.postgres.connection import Connection, Session
 from gateway.storage.postgres.locks import Lock
 from gateway.storage.run_changes import Belonging, Change, Kept, OwnerName
-from gateway.storage.run_tables import Job, forgetting, kept_of, of_many_parts, source_of
+from gateway.storage.run_tables import (
+    Job,
+    forgetting,
+    is_time_to_sweep,
+    kept_of,
+    of_many_parts,
+    source_of,
+)
 
 _COLUMNS: Final = "id, owner, part_of, integrity, confidentiality, ended, version"
 _READ: Final = f"{_COLUMNS}, roamed"
@@ -155,19 +162,41 @@ class PostgresRunTable:
         return row is None or bool(row[0])
 
     def forget(self) -> None:
-        for statement in forgetting():
-            self._connection.execute(statement)
+        gone = [self._connection.execute(one).rowcount for one in forgetting()]
+        if is_time_to_sweep(sum(gone)):
+            self._sweep()
 
     def may_have_forgotten(self) -> bool:
         return self._connection.execute(of_many_parts()).fetchone() is not None
 
     def next_generation(self, owner: OwnerName) -> int:
         (row,) = self._connection.execute(
-            "INSERT INTO run_owners (owner, generation) VALUES (%s, 1) ON CONFLICT (owner)"
-            " DO UPDATE SET generation = run_owners.generation + 1 RETURNING generation",
+            "INSERT INTO run_owners (owner, generation)"
+            " SELECT %s, 1 + coalesce(max(generation), 0) FROM run_owners WHERE owner = ''"
+            " ON CONFLICT (owner) DO UPDATE SET generation = run_owners.generation + 1 RETURNING generation",
             (owner,),
         ).fetchall()
         return int(row[0])
+
+    def _sweep(self) -> None:
+        """Forget owners of whom no run is kept: those whose lock nobody has, who might begin one."""
+        alone = self._connection.execute(
+            "WITH without AS MATERIALIZED (SELECT owner FROM run_owners"
+            " WHERE owner <> '' AND owner NOT IN (SELECT owner FROM runs) LIMIT 512)"
+            " SELECT owner FROM without WHERE pg_try_advisory_xact_lock(%s, hashtext(owner))",
+            (Lock.OWNER,),
+        ).fetchall()
+        # A statement of its own, as in `_lock`.
+        gone = self._connection.execute(
+            "DELETE FROM run_owners WHERE owner = ANY (%s)"
+            " AND owner NOT IN (SELECT owner FROM runs) RETURNING generation",
+            ([owner for (owner,) in alone],),
+        ).fetchall()
+        self._connection.execute(
+            "INSERT INTO run_owners (owner, generation) VALUES ('', %s) ON CONFLICT (owner)"
+            " DO UPDATE SET generation = greatest(run_owners.generation, excluded.generation)",
+            max(gone, default=(0,)),
+        )
 
     def _lock(self, owner: OwnerName) -> None:
         # A statement of its own: the next one looks at what is committed once the lock is had.

@@ -1,6 +1,7 @@
 """Runs in PostgreSQL keep to the suite of every backend, and raises by `put` to the rules of runs."""
 
 import random
+from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,7 +10,8 @@ import pytest
 from gateway.domain.flow import Run, RunHint, RunId, Source
 from gateway.domain.labels import BOTTOM
 from gateway.domain.scripts import ScriptId
-from gateway.storage.postgres.connection import Connection
+from gateway.storage import run_tables
+from gateway.storage.postgres.connection import Connection, connect
 from gateway.storage.postgres.run_table import PostgresRunTable
 from gateway.storage.postgres.terms import Raise
 from gateway.storage.run_changes import raised
@@ -49,6 +51,37 @@ class Elsewhere(Elapsed):
 async def stores(address, owner):
     async with replica(address, elapsed=Elsewhere(owner)) as made:
         yield SimpleNamespace(elapsed=made.elapsed, runs=made.runs)
+
+
+async def test_of_an_owner_without_a_run_no_row_is_kept_and_no_run_has_the_name_of_another(
+    stores, owner, monkeypatch
+):
+    monkeypatch.setattr(run_tables, "SWEPT_EACH", 1)
+    monkeypatch.setattr(run_tables, "MOST_ENDED", 2)
+    seen = []
+    for subject in ("emma", "emma", "noah", "ines", "emma", "emma", "lea", "emma"):
+        run = await stores.runs.of(host(subject), RunHint())
+        assert run.label == BOTTOM
+        seen.append(run.id)
+        await stores.runs.end(run.id)
+    assert len({*seen}) == len(seen)
+    rows = owner.execute("SELECT owner, person FROM run_owners").fetchall()
+    assert sorted(person == "" for _, person in rows) == [False, False, True]
+
+
+async def test_an_owner_who_may_just_begin_a_run_keeps_their_row(
+    address, stores, owner, monkeypatch
+):
+    run = await stores.runs.of(host("emma"), RunHint())
+    await stores.runs.end(run.id)
+    owner.execute("DELETE FROM runs")
+    with closing(connect(address, application="another")) as other, other.transaction():
+        names = [name for (name,) in owner.execute("SELECT owner FROM run_owners").fetchall()]
+        PostgresRunTable(other).wholes(names[0])
+        PostgresRunTable(owner)._sweep()
+        assert owner.execute("SELECT owner FROM run_owners WHERE owner <> ''").fetchall()
+    PostgresRunTable(owner)._sweep()
+    assert not owner.execute("SELECT owner FROM run_owners WHERE owner <> ''").fetchall()
 
 
 class TestPostgresRunStore(RunStoreSuite):
