@@ -49,7 +49,7 @@ class Followers:
         named = public_uri(permit.call.server, uri)
         if permit.session is not None:
             await self.sessions.subscribe(*key, named)
-        self.box(key, resumable=permit.session is not None).uris.add(named)
+        self.box(permit, key[1], resumable=permit.session is not None).uris.add(named)
 
     async def left(self, permit: Permit, uri: str) -> None:
         """Note that a subscription has ended; see `Listeners`."""
@@ -83,12 +83,13 @@ class Followers:
         """Return another number whenever `server`, or any, said so: to this principal or to all."""
         return max(self._relisted.get((who, server), 0) for who in ("", principal))
 
-    def box(self, key: Key, *, resumable: bool) -> Mailbox:
-        """Return the mailbox of `key`, made where there is none."""
+    def box(self, permit: Permit, holder: str, *, resumable: bool) -> Mailbox:
+        """Return the mailbox of a holder, of whoever the permit is for, made where there is none."""
+        key, person = (permit.principal.key, holder), permit.principal.person
         found = self._boxes.find(key)
-        if found is None and (old := self._boxes.excess(key[0])) is not None:
+        if found is None and (old := self._boxes.excess(person)) is not None:
             self.forget(old)
-        box = found or self._boxes.of(key, resumable=resumable)
+        box = found or self._boxes.of(key, person, resumable=resumable)
         if box.subscribed_by is not self:
             # Those that had subscribed at servers are no more: the next stream has to ask again.
             box.subscribed_by = self

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -29,10 +29,20 @@ class Mailbox:
     All of it is news that a client can find out by asking, so what is not kept any more is no loss.
     """
 
-    def __init__(self, nonce: str, *, resumable: bool) -> None:
-        """`nonce` begins every event's id, so that none is taken for another mailbox's."""
+    def __init__(
+        self,
+        nonce: str,
+        *,
+        resumable: bool,
+        grown: Callable[[int], object] = lambda _: None,
+    ) -> None:
+        """`nonce` begins every event's id, so that none is taken for another mailbox's.
+
+        `grown` is told by how many bytes more, or less, of messages are kept.
+        """
         self.prints: Mapping[Kind, str] | None = None
         """What its client was shown of each list when it was last told."""
+        self.grown = grown
         self.pending: dict[tuple[UpstreamId, str], None] = {}
         """Servers' resources that have changed, and that it has not been told of."""
         self.uris: set[str] = set()
@@ -73,12 +83,20 @@ class Mailbox:
 
     def put(self, data: bytes) -> None:
         """Add a message."""
+        before = self._octets
         self._last += 1
         self._kept.append((self._last, data))
         self._octets += len(data)
         while len(self._kept) > 1 and (len(self._kept) > _MOST_KEPT or self._octets > _OCTETS):
             self._octets -= len(self._kept.popleft()[1])
+        self.grown(self._octets - before)
         self._news.set()
+
+    def empty(self) -> None:
+        """Keep no message any more, told or not."""
+        before, self._octets = self._octets, 0
+        self._kept.clear()
+        self.grown(-before)
 
     def close(self) -> None:
         """End whatever stream there is, once it has told what there is to tell."""
@@ -112,7 +130,7 @@ class Mailbox:
                     self._sent = max(self._sent, number)
                     self._room.set()
                     yield self._event(number, data)
-                if self.closed and at >= self._last:
+                if self.closed and (not self._kept or at >= self._last):
                     return
                 if not mine.is_set() and not await _within(mine, _QUIET_S):
                     yield _COMMENT

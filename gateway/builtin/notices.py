@@ -155,7 +155,7 @@ class Notices:
             return rest
         key = (permit.principal.key, permit.session)
         self._require_room(key)
-        box = self._followers.box(key, resumable=True)
+        box = self._followers.box(permit, key[1], resumable=True)
         kept = self._followers.sessions.subscribed(*key)
         self._missing[permit.call.id] = [uri for uri in kept if uri not in box.uris]
         return self._streamed(permit, key, box)
@@ -180,7 +180,7 @@ class Notices:
         """Yield the events of a subscriptions/listen, the first of which says what will be told."""
         message = permit.call.message
         key = (permit.principal.key, str(permit.call.id))
-        box = self._followers.box(key, resumable=False)
+        box = self._followers.box(permit, key[1], resumable=False)
         lists = lists_wanted(message.params)
         stream = _Stream(permit, lists, box, message.id)
         try:
@@ -211,7 +211,7 @@ class Notices:
             raise ProtocolError("subscriptions are a session's", rpc_code=INVALID_REQUEST)
         key = (permit.principal.key, permit.session)
         await self._followers.sessions.subscribe(*key, uri)
-        await self._follow(permit, self._followers.box(key, resumable=True), [uri])
+        await self._follow(permit, self._followers.box(permit, key[1], resumable=True), [uri])
 
     async def unfollow(self, permit: Permit, uri: str) -> None:
         """Let a session hear no more of our own resource at `uri`, durably.
@@ -222,7 +222,7 @@ class Notices:
         """
         key = (permit.principal.key, permit.session or "")
         await self._followers.sessions.unsubscribe(*key, uri)
-        box = self._followers.box(key, resumable=True)
+        box = self._followers.box(permit, key[1], resumable=True)
         box.uris.discard(uri)
         box.descriptions.pop(uri, None)
 
