@@ -45,6 +45,8 @@ from gateway.wire.sse import data_event
 
 _LOOK_S: Final = 1.0
 """How often it is asked whether anything has changed at all; that costs next to nothing."""
+_SELDOM_S: Final = 60.0
+"""How often it is looked whom to forget while nobody listens."""
 _SETTLE_S: Final = 0.05
 """What comes within it is told together."""
 _RECHECK_S: Final = 30.0
@@ -260,7 +262,7 @@ class Notices:
         """Look for what has changed for ever. Ends only by cancellation."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_S):
+                async with asyncio.timeout(_LOOK_S if self._streams else _SELDOM_S):
                     await self._followers.news.wait()
                     await asyncio.sleep(_SETTLE_S)
             self._followers.news.clear()

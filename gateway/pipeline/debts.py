@@ -5,9 +5,11 @@ asks again. So its run counts as if it had read the worst that could come until 
 what did, and for good if it does not.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from gateway.domain._value import value
@@ -35,6 +37,8 @@ _OF_EACH: Final = _SHARE // 2
 """Of one principal of a plane: whoever sees to it that their calls have no result stops nobody else's."""
 _OVER: Final = 20_000
 _OVER_OCTETS: Final = 8 * 1024**2
+_PAID: Final = 1_000
+"""Among those that are kept by when they are due, beside as many as are open."""
 _FORMER: Final = ""
 """Of whichever plane: a former process knew."""
 
@@ -75,6 +79,9 @@ class Debts:
         self._room = room or Shares(octets=_OCTETS, share=_SHARE)
         self._of_each = Shares(octets=_OCTETS, share=of_each)
         self._open: dict[str, Owed] = {}
+        self._due: list[tuple[float, str]] = []
+        """When each of them is, in a heap; beside some that are open no more."""
+        self._some = asyncio.Event()
         self._owing = Owing(runs.whose)
         self._claimed: set[str] = set()
         self._over: Bounded[tuple[str, str], bool] = Bounded(most=_OVER, octets=_OVER_OCTETS)
@@ -87,6 +94,12 @@ class Debts:
     def are_open(self) -> bool:
         """Whether anything is owed, by whatever planes there were."""
         return bool(self._owing)
+
+    async def until_open(self) -> None:
+        """Return once anything is owed."""
+        while not self.are_open:
+            self._some.clear()
+            await self._some.wait()
 
     def counted(self, run: Run) -> Run:
         """Return `run` as one that has read the worst of what is owed in it."""
@@ -135,6 +148,7 @@ class Debts:
             return
         self._take(owed)
         self._owing.add(debt)
+        self._some.set()
         try:
             await record(intent)
         except BaseException:
@@ -144,6 +158,7 @@ class Debts:
         # From here on the plane may have been told, whatever becomes of the answer.
         trail.sent = True
         self._open[debt.decision] = owed
+        heappush(self._due, (due, debt.decision))
 
     def claim(self, plane: Plane, decision: str) -> Owed | None:
         """Return what `plane` owes for `decision`, for its one report; it counts until `pay`.
@@ -182,9 +197,17 @@ class Debts:
             await self._raise(debt)
             await self._store.settle(debt.decision)
             self._forget(debt)
-        now = self._clock()
-        for owed in [one for one in self._open.values() if one.debt.due <= now]:
-            await self._given_up(owed, "the plane did not report what came of it")
+        now, late = self._clock(), list[tuple[float, str]]()
+        while self._due and self._due[0][0] <= now:
+            late.append(heappop(self._due))
+        try:
+            for _, decision in late:
+                if (owed := self._open.get(decision)) is not None:
+                    await self._given_up(owed, "the plane did not report what came of it")
+        finally:
+            for one in late:
+                if one[1] in self._open:  # it is being reported, or that could not be recorded
+                    heappush(self._due, one)
 
     async def end_without(self, lacking: Callable[[str, Principal], str]) -> None:
         """Raise for good what is owed where somebody is not there any more, as `lacking` says.
@@ -257,6 +280,9 @@ class Debts:
         self._open.pop(debt.decision, None)
         self._claimed.discard(debt.decision)
         self._owing.drop(debt)
+        if len(self._due) > 2 * len(self._open) + _PAID:
+            self._due = [(owed.debt.due, decision) for decision, owed in self._open.items()]
+            heapify(self._due)
 
 
 def _whose(owed: Owed) -> str:

@@ -76,6 +76,7 @@ def hosts_of(config: Config, environ: Mapping[str, str]) -> Mapping[str, Interce
 async def collected(debts: Debts) -> None:
     """Raise runs, until cancelled, to what planes have not reported in time."""
     while True:
+        await debts.until_open()
         try:
             await debts.settle()
         except GatewayError as error:

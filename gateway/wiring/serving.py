@@ -68,14 +68,30 @@ async def serve_until_told(config: Config, path: Path) -> None:
                     group.create_task(desk.serve(sockets=[at_desk]))
                 await front.serve(sockets=[public])
                 # Until the last call is done, /readyz goes on saying that this gateway stops.
-                back.should_exit = True
+                back.end()
                 await watching
         finally:
             await gateway.stopped()
 
 
 class _Server(uvicorn.Server):
-    """A listener that leaves the process's signals to us."""
+    """A listener that leaves the process's signals to us, and wakes for nothing until it is told to end.
+
+    By itself it looks ten times a second whether it was, and what time it is: our connections ask it for
+    neither.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._told = asyncio.Event()
+
+    def end(self) -> None:
+        """Take no further connection, and end once what is under way is done."""
+        self.should_exit = True
+        self._told.set()
+
+    async def main_loop(self) -> None:
+        await self._told.wait()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -116,7 +132,7 @@ async def _obey(gateway: Gateway, *listeners: _Server) -> None:
     logger.info("draining")
     gateway.drain()
     for one in listeners:
-        one.should_exit = True
+        one.end()
 
 
 @contextmanager

@@ -258,3 +258,27 @@ async def test_what_was_followed_before_a_reload_is_followed_again(site: Site) -
         await told(after)
         assert again.methods == ["notifications/resources/updated"]
     await after.aclose()
+
+
+async def test_while_nobody_listens_nothing_is_looked_at(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "_LOOK_S", 0.0)
+    look, looked = site.notices.look, asyncio.Event()
+
+    async def looking() -> None:
+        looked.set()
+        await look()
+
+    monkeypatch.setattr(site.notices, "look", looking)
+    running = asyncio.create_task(site.notices.run())
+    try:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not looked.is_set()
+        async with subscribing(site, {"toolsListChanged": True}), asyncio.timeout(60):
+            await looked.wait()
+            looked.clear()  # again, though nothing is told
+            await looked.wait()
+    finally:
+        running.cancel()

@@ -12,6 +12,7 @@ from gateway.domain.decisions import Verdict
 from gateway.domain.identity import Principal
 from gateway.domain.labels import ToolRule
 from gateway.errors import AuditUnavailable
+from gateway.pipeline import debts
 from tests.pipeline.house import ALICE, TRUSTED, UNHINTED, House, decision, text
 from tests.pipeline.test_questions_of_planes import EDGE, WORST, allowed, codes, report
 
@@ -150,3 +151,52 @@ async def test_of_two_who_had_one_name_only_who_was_removed_has_it_ended(house: 
         lambda _, principal: "the person was removed" if principal.user_id == "u_gone" else ""
     )
     assert list(house.debts._open) == [other]
+
+
+async def test_what_is_late_and_could_not_be_recorded_is_looked_at_again(house: House) -> None:
+    named = await allowed(house)
+    house.now += EDGE.report_within_s
+    house.audit.failure = "disk full"
+    with pytest.raises(AuditUnavailable):
+        await house.debts.settle()
+    assert house.debts.are_open
+    house.audit.failure = ""
+    await house.debts.settle()
+    assert house.owed.kept == {}
+    assert house.audit.records[-1].fields["decision_id"] == named
+
+
+async def test_of_several_planes_what_is_due_first_ends_first(house: House) -> None:
+    hurried = replace(EDGE, name="hurried", report_within_s=EDGE.report_within_s / 2)
+    for _ in range(3):
+        await allowed(house)
+    named = await allowed(house, plane=hurried)
+    house.now += hurried.report_within_s
+    await house.debts.settle()
+    assert house.audit.records[-1].fields["decision_id"] == named
+    assert len(house.owed.kept) == len(house.debts._due) == 3
+
+
+async def test_what_was_reported_is_not_kept_until_it_were_due(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(debts, "_PAID", 2)
+    for _ in range(9):
+        assert (await report(house, await allowed(house), text("fine"))).decision
+    assert len(house.debts._due) <= 3
+
+
+async def test_whoever_waits_for_debts_waits_until_there_is_one(house: House) -> None:
+    waiting = asyncio.create_task(house.debts.until_open())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    named = await allowed(house)
+    async with asyncio.timeout(60):
+        await waiting
+        await house.debts.until_open()
+    await report(house, named, text("fine"))
+    waiting = asyncio.create_task(house.debts.until_open())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    waiting.cancel()
