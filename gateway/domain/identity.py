@@ -97,10 +97,6 @@ class Actor:
     program: str = ""
     """See `Principal.program`."""
 
-    @property
-    def key(self) -> str:
-        return f"{self.issuer}|{self.subject}|{self.client_id}"
-
 
 @value
 class Principal:
@@ -163,10 +159,7 @@ class Principal:
     def actor(self) -> Actor:
         """Whose runs its calls are in: nothing of the grant says so, which a client gets by itself."""
         return Actor(
-            issuer=self.issuer,
-            subject=self.subject,
-            client_id=self.client_id,
-            program=self.program,
+            issuer=self.issuer, subject=self.subject, client_id=self.client_id, program=self.program
         )
 
 

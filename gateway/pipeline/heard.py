@@ -16,7 +16,5 @@ async def heard(permit: Permit, data: bytes, limits: WireLimits) -> ServerMessag
         UpstreamFailed: It is no message, or one that two readers would read as two.
 
     """
-    who = permit.principal.person
-    if permit.call.server == OWN:
-        return await finished(who, weight(data), read_server_message, data, limits)
-    return await finished(who, weight(data), hear, data, limits)
+    read = read_server_message if permit.call.server == OWN else hear
+    return await finished(permit.principal.person, weight(data), read, data, limits)

@@ -33,8 +33,6 @@ logger = logging.getLogger(__name__)
 _LOOK_MS: Final = 5_000
 """How often it is compared, whether or not the system tells of a change: folders are exchanged, links
 lead elsewhere, and there are file systems that tell nothing."""
-_STEP_MS: Final = 250
-"""For how long nothing has to change before it is looked at, and how often the watcher wakes."""
 _reads: Final = itertools.count(1)
 """Every look at a policy has a number: of two builds the one that was read later is the newer one."""
 
@@ -356,7 +354,7 @@ class PolicyHolder:
         async for _ in awatch(
             path if is_folder else path.parent,
             watch_filter=None,
-            step=_STEP_MS,
+            step=250,  # milliseconds: so often the watcher wakes, and so long nothing more changes
             recursive=is_folder,
             rust_timeout=_LOOK_MS,
             yield_on_timeout=True,

@@ -1,7 +1,6 @@
 """Who calls, by when they last did: of those whom one outside vouches for, only so many."""
 
-from collections import Counter, OrderedDict
-from itertools import islice
+from collections import Counter, OrderedDict, defaultdict
 from typing import Final
 
 from gateway.domain.flow import RunId
@@ -48,16 +47,15 @@ class Callers:
     def _admit(self, owner: OwnerName, principal: Principal, *, is_new: bool) -> None:
         by = _named_by(principal)
         # Who is not new has a run from before the start: by whom it was named, the first call says.
-        if is_new and self._named[by] >= MOST_CALLERS:
+        if by and is_new and self._named[by] >= MOST_CALLERS:
             raise RateLimited(
                 "too many people and clients of this plane or issuer have called lately; try again"
                 " once some of them have not for long",
                 detail=by,
                 wait_s=_WAIT_S,
             )
-        if by:
-            self._by[owner] = by
-            self._named[by] += 1
+        self._by[owner] = by
+        self._named[by] += 1
 
     def note(self, owner: OwnerName, at: float) -> None:
         """Note that the owner called `at` that time, which is none before the latest."""
@@ -75,11 +73,7 @@ class Callers:
         while self._used and (first := next(iter(self._used.items())))[1] <= until:
             idle.append(first[0])
             del self._used[first[0]]
-            by = self._by.pop(first[0], None)
-            if by is not None:
-                self._named[by] -= 1
-                if not self._named[by]:
-                    del self._named[by]
+            self._named[self._by.pop(first[0], "")] -= 1
         return idle
 
 
@@ -90,8 +84,7 @@ class Begun:
     """
 
     def __init__(self) -> None:
-        self._of: dict[str, OrderedDict[RunId, None]] = {}
-        self._by: dict[RunId, str] = {}
+        self._of: defaultdict[str, OrderedDict[RunId, None]] = defaultdict(OrderedDict)
 
     def add(self, run: RunId, principal: Principal) -> list[RunId]:
         """Note one that begins now; return those that have to end for it, unused for longest.
@@ -101,23 +94,20 @@ class Begun:
         by = _named_by(principal)
         if not by:
             return []
-        runs = self._of.setdefault(by, OrderedDict())
+        runs = self._of[by]
         runs[run] = None
-        self._by[run] = by
-        over = list(islice(runs, max(0, len(runs) - MOST_BEGUN)))
-        for one in over:
-            self.leave(one)
-        return over
+        return [runs.popitem(last=False)[0] for _ in range(len(runs) - MOST_BEGUN)]
 
     def use(self, run: RunId) -> None:
         """Note that it is used now."""
-        if (by := self._by.get(run)) is not None:
-            self._of[by].move_to_end(run)
+        for runs in self._of.values():
+            if run in runs:
+                runs.move_to_end(run)
 
     def leave(self, run: RunId) -> None:
         """Note that it has ended."""
-        if (by := self._by.pop(run, None)) is not None:
-            del self._of[by][run]
+        for runs in self._of.values():
+            runs.pop(run, None)
 
 
 def _named_by(principal: Principal) -> str:

@@ -21,6 +21,8 @@ ENDED_OCTETS: Final = 16 * 1024**2
 
 Job = Callable[[RunTable], Change]
 
+_SWEEP = "DELETE FROM run_owners WHERE owner NOT IN (SELECT owner FROM runs) RETURNING generation"
+_FLOOR = "INSERT INTO run_owners (owner, generation) VALUES ('', ?)"
 _COLUMNS = "id, owner, part_of, integrity, confidentiality, ended, version"
 _ENDED_WHOLE = "ended AND part_of IS NULL"
 _ENDED_PART = "ended AND part_of IS NOT NULL"
@@ -119,14 +121,8 @@ class SqliteRunTable:
 
     def forget(self) -> None:
         if is_time_to_sweep(sum(self._connection.execute(one).rowcount for one in forgetting())):
-            owners = self._connection.execute(
-                "DELETE FROM run_owners WHERE owner NOT IN (SELECT owner FROM runs)"
-                " RETURNING generation"
-            )
-            self._connection.execute(
-                "INSERT INTO run_owners (owner, generation) VALUES ('', ?)",
-                max(owners, default=(0,)),
-            )
+            gone = self._connection.execute(_SWEEP)
+            self._connection.execute(_FLOOR, max(gone, default=(0,)))
 
     def may_have_forgotten(self) -> bool:
         return self._connection.execute(of_many_parts()).fetchone() is not None

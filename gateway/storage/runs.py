@@ -73,7 +73,7 @@ class RunNames:
         """
         if actor.program:
             return self._name("named", actor.issuer, actor.subject, actor.program)
-        return self._name("owner", actor.key)
+        return self._name("owner", f"{actor.issuer}|{actor.subject}|{actor.client_id}")
 
     def of_person(self, issuer_and_subject: str) -> PersonName:
         """Name somebody, given as `ISSUER|SUBJECT`."""
@@ -324,15 +324,14 @@ class Runs:
         if live and known is not None and known not in self._apart:
             return self._kept[next(reversed(live))].run
         await self._end_all_idle()
-        actor = principal.actor
-        person = known or self._names.of_person(f"{actor.issuer}|{actor.subject}")
+        person = known or self._names.of_person(principal.person)
         job = partial(
             run_changes.current,
             name_of=self._names.of_whole,
             owner=owner,
             person=person,
             # What its calls were filed under while the operator wanted that otherwise.
-            others=() if self._names.by_person else (self._names.of_all(actor),),
+            others=() if self._names.by_person else (self._names.of_all(principal.actor),),
             taken=[one for one in self._apart.get(person, ()) if one != owner],
         )
         run = self._found(await self._make(job))

@@ -159,4 +159,4 @@ class Breaker:
 
 def _name(who: Principal | None) -> str:
     # Without the client: a person has another one for each endpoint.
-    return "" if who is None else f"{who.issuer}|{who.subject}"
+    return "" if who is None else who.person

@@ -23,7 +23,7 @@ from gateway.turns import finished
 from gateway.upstream.child import Child
 from gateway.upstream.faults import unusable
 from gateway.upstream.inbox import Ending, Heard, Inbox, Messages
-from gateway.upstream.settings import Limits, Timeouts
+from gateway.upstream.settings import LocalSettings
 from gateway.wire.jsonrpc import METHOD_NOT_FOUND
 from gateway.wire.server_message import ServerMessage, read_server_message
 
@@ -76,14 +76,7 @@ class Channel:
     """One process, spoken to in one family of revisions. `aclose` ends both."""
 
     def __init__(
-        self,
-        child: Child,
-        *,
-        stateless: bool,
-        owner: str,
-        person: str,
-        timeouts: Timeouts,
-        limits: Limits,
+        self, child: Child, settings: LocalSettings, *, stateless: bool, owner: str, person: str
     ) -> None:
         """`owner` is the one principal whose messages it carries, and `person` theirs."""
         self.owner = owner
@@ -91,8 +84,8 @@ class Channel:
         self.stateless = stateless
         self.used_at = asyncio.get_running_loop().time()
         self._child = child
-        self._timeouts = timeouts
-        self._limits = limits
+        self._timeouts = settings.timeouts
+        self._limits = settings.limits
         self._waiting: dict[Key, Inbox] = {}
         self._by_token: dict[Key, Inbox] = {}
         self._plain: dict[int, Inbox] = {}

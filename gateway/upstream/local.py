@@ -68,14 +68,7 @@ class Channels:
             )
         finally:
             self._starting.remove(person)
-        channel = Channel(
-            child,
-            stateless=stateless,
-            owner=owner,
-            person=person,
-            timeouts=settings.timeouts,
-            limits=settings.limits,
-        )
+        channel = Channel(child, settings, stateless=stateless, owner=owner, person=person)
         id_ = secrets.token_urlsafe(_ID_OCTETS)
         self._open[id_] = channel
         self._look_again(id_, settings.idle_s)

@@ -142,9 +142,8 @@ class McpEndpoint:
         try:
             # Once a request: a proof that is read again is another request's.
             credential = self._credential(scope, headers)
-            known = await carrier.known(credential, scope["path"])
-            person = known.person
-            return _Asker(person=person, address=address, carrier=carrier, credential=credential)
+            who = (await carrier.known(credential, scope["path"])).person
+            return _Asker(person=who, address=address, carrier=carrier, credential=credential)
         except GatewayError as error:
             unread = self._unread(scope, headers, address, credential=credential)
             refused = await carrier.refuse(unread, error)
