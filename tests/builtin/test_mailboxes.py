@@ -43,6 +43,7 @@ async def test_of_what_one_person_is_told_the_bytes_are_bounded_whatever_clients
     noahs = boxes.of(("noah|c", "noahs"), "noah", resumable=True)
     noahs.put(b"x" * 80)
     noahs.left_at = 0.0
+    box = noahs
     for left_at, client in ((3.0, "a"), (2.0, "b"), (None, "c")):
         box = boxes.of((f"emma|{client}", client), "emma", resumable=True)
         box.left_at = left_at
@@ -55,13 +56,13 @@ async def test_of_what_one_person_is_told_the_bytes_are_bounded_whatever_clients
 async def test_of_what_all_are_told_the_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mailboxes, "_OCTETS", 100)
     boxes = Mailboxes(new_nonce=lambda: "n")
-    for at in range(4):
-        box = boxes.of((f"u{at}", f"{at}"), f"u{at}", resumable=True)
+    made = [boxes.of((f"u{at}", f"{at}"), f"u{at}", resumable=True) for at in range(4)]
+    for at, box in enumerate(made):
         box.left_at = float(at)
         box.put(b"x" * 40)
     assert sizes(boxes) == {"0": 0, "1": 0, "2": 40, "3": 40}
     boxes.remove(("u3", "3"))
-    box.put(b"x" * 99)  # nobody's any more
+    made[3].put(b"x" * 99)  # nobody's any more
     assert (boxes._all, boxes._octets["u2"]) == (40, 40)
     for at in range(3):
         boxes.remove((f"u{at}", f"{at}"))
