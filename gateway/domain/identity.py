@@ -139,21 +139,18 @@ class Principal:
     key: str = field(default="", compare=False, repr=False)
     """Names the grant: everything that belongs to this principal is filed under it. Made of the others."""
 
+    person: str = field(default="", compare=False, repr=False)
+    """Names whoever is asked for, with whatever client: people make clients by themselves. What is
+    shared out, a turn or a place, is shared out among these."""
+
     def __post_init__(self) -> None:
-        follows(self, "key", f"{self.issuer}|{self.subject}|{self.client_id}")
+        follows(self, "person", f"{self.issuer}|{self.subject}")
+        follows(self, "key", f"{self.person}|{self.client_id}")
 
     @property
     def recorded(self) -> str:
         """The name in records, which no principal of another issuer has."""
         return self.named or self.subject
-
-    @property
-    def person(self) -> str:
-        """Whoever is asked for, with whatever client: people make clients by themselves.
-
-        What is shared out, a turn or a place, is shared out among these.
-        """
-        return f"{self.issuer}|{self.subject}"
 
     @property
     def actor(self) -> Actor:

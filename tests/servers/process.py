@@ -1,5 +1,6 @@
 """Real upstream servers as child processes: started on a free loopback port, and ended."""
 
+import atexit
 import json
 import os
 import shlex
@@ -32,6 +33,7 @@ NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/s
 
 
 _HELD = socket.socket()
+atexit.register(_HELD.close)
 
 
 class StartFailed(Exception):
