@@ -1,6 +1,7 @@
 """What calls carried, so that it is known again when it comes back: an echo vouches for nothing."""
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from itertools import takewhile
 
 from gateway.domain._value import value
@@ -14,9 +15,18 @@ _LONGEST_IN_PARTS = 512
 """Letters of a value whose parts are looked for; a longer one is no address."""
 
 _MOST_SEARCHED = 32 * 1024 * 1024
-"""Bytes that are gone through for all the texts of one question: some milliseconds."""
+"""Bytes that are gone through for all the texts of one question: some ten milliseconds."""
 _STEP = 256
 """Bytes that take as long as looking for a piece."""
+
+_FEW_LETTERS = 100
+_FEW_BYTES = 30_000
+_VERY_FEW_BYTES = 2_500
+"""Below these `bytes.find` begins anew at each byte, and compares the same letters again and again."""
+_LITTLE = 16 * 1024
+"""Comparisons that are no work, if all of them are made."""
+_USUAL = 3
+"""Comparisons for each byte of which letters that do not repeat themselves need no more."""
 
 _MOST_KEPT = 4096
 _MOST_KEPT_OCTETS = 4 * 1024 * 1024
@@ -64,6 +74,34 @@ class Search:
         self._left -= work
         if self._left < 0:
             raise TooMuch("too much to be searched")
+
+
+def _effort(letters: bytes, within: int) -> int:
+    """Return how many bytes it is like to go through, at most, to look for `letters` within so many."""
+    many = len(letters)
+    most = many * within
+    few = within < _FEW_BYTES and many < _FEW_LETTERS
+    if most <= _LITTLE or not (few or within < _VERY_FEW_BYTES):
+        return within
+    repeats = _repeats(letters) if many <= _LONGEST_IN_PARTS else many
+    return within * max(1, repeats - _USUAL)
+
+
+@lru_cache(maxsize=1024)
+def _repeats(letters: bytes) -> int:
+    """Return how many of `letters` are compared at most for each byte of a text, beginning anew there.
+
+    What begins anew after as many of them as one beginning repeats itself stands at most that often in
+    any text: of `aaa` all are compared at each byte, of `abc` one, and each next one more rarely.
+    """
+    borders, most = [0], 1.0
+    for at in range(1, len(letters)):
+        border = borders[-1]
+        while border and letters[border] != letters[at]:
+            border = borders[border - 1]
+        borders.append(border + (letters[border] == letters[at]))
+        most += 1 / (at + 1 - borders[at])
+    return int(most)
 
 
 def _spelled(reader: Reader, text: str) -> Iterable[_Spelled]:
@@ -178,13 +216,13 @@ class Carried:
             return True
 
     def _stands(self, text: _Spelled, length: int, search: Search) -> bool:
-        letters = text.letters
-        search.takes(2 * length + _STEP)
+        letters, backwards = text.letters, text.letters[::-1]
+        search.takes(_effort(letters, length) + _effort(backwards, length) + _STEP)
         if len(letters) < _SHORTEST_PART:
             return self._letters.find(_END + letters + _END, 0, length) >= 0
         if self._letters.find(letters, 0, length) >= 0:
             return True
-        if self._letters.find(letters[::-1], 0, length) >= 0:
+        if self._letters.find(backwards, 0, length) >= 0:
             return True
         if len(letters) > _LONGEST_IN_PARTS:
             return False
@@ -198,8 +236,8 @@ class Carried:
     def _has_words(self, parts: list[bytes], call: _Call, search: Search) -> bool:
         """Tell whether `call` carried every word of a text, in whatever order."""
         for word in parts:
-            search.takes(2 * (call.words_end - call.words_begin) + _STEP)
-            whole = _END + word + _END
+            whole, within = _END + word + _END, call.words_end - call.words_begin
+            search.takes(_effort(whole, within) + _effort(word, within) + _STEP)
             if self._words.find(whole, call.words_begin, call.words_end) < 0 and (
                 len(word) < _SHORTEST_PART or self._letters.find(word, call.begin, call.end) < 0
             ):

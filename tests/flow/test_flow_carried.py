@@ -310,6 +310,23 @@ def test_all_that_one_question_asks_shares_one_bound() -> None:
     assert asked[-1]
 
 
+@pytest.mark.parametrize(("carried", "longest"), [("a" * 29_000, 97), ("a" * 2_400, 480)])
+def test_letters_that_repeat_themselves_count_as_what_they_take(carried: str, longest: int) -> None:
+    """Each is compared nearly to its end at every byte, unlike an address."""
+    asked = ["a" * at + "b" + "a" * (longest - at - 1) for at in range(longest // 2, longest - 5)]
+    question, many, all_of_it = Search(), Carried([carried]), 2**25
+    found = [many.has(text, search=question) for text in asked * 100]
+    assert found.count(False) * len(carried) * longest < all_of_it
+
+
+def test_letters_that_do_not_repeat_themselves_count_as_bytes() -> None:
+    rows = Carried(["see " * 2_000])
+    most = 1_000
+    question = Search(most * (6 * 10_000 + 1_000))
+    asked = (f"{number}.kim.b-{number}@lake-house.example" for number in range(most))
+    assert not any(rows.has(text, search=question) for text in asked)
+
+
 def test_parts_of_different_calls_make_no_whole() -> None:
     provenance = Provenance()
     wrote(provenance, "Dear Kim")
