@@ -56,7 +56,7 @@ def said_of(text: str, nouns: frozenset[str], knowledge: Knowledge) -> Said:
     """Return whose words name `text`, of those whom nobody vouches for."""
     found = Said.NOT
     prompt = knowledge.prompt
-    for _, asked, _ in knowledge.provenance.spoken_by(text, nouns):
+    for asked in knowledge.provenance.spoken_by(text, nouns):
         if prompt is None or not is_called(asked, prompt):
             return Said.OUTSIDER
         found = Said.POINTED

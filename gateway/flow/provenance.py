@@ -3,10 +3,10 @@
 Remembering costs next to nothing; a result is read when a later call first asks.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import takewhile
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from gateway.domain._value import value
 from gateway.domain.flow import Match, Proof, Source
@@ -18,14 +18,11 @@ from gateway.flow.index import Index
 from gateway.flow.noted import Noted
 from gateway.flow.payloads import SHORTEST_VALUE, Payloads
 from gateway.flow.reading import Answered, Read
-from gateway.flow.results import Record, said_in, texts_of
+from gateway.flow.results import said_in, texts_of
 from gateway.flow.secrecy import carried_secrets, secrets_in
 from gateway.flow.spoken import Spoken, Voices
 
 Found = TypeVar("Found")
-Reading: TypeAlias = tuple[Source, tuple[str, ...], tuple[Record, ...]]
-"""A result that was read: its source, what was asked, and its records."""
-
 _MOST_SAID = 4096
 """Texts of arguments that are kept."""
 _MOST_SAID_OCTETS = 1024 * 1024
@@ -117,8 +114,12 @@ class Provenance:
         self._most_results = results
         self._most_octets = octets
         self._octets = 0
-        self.unread = 0
-        """How many bytes are looked at when something is asked next."""
+        self._unread = 0
+        """How many bytes were not looked at."""
+        self._unsearched = 0
+        """How many of those that were are not searchable for a payload."""
+        self._left: Counter[str] = Counter()
+        """How many of them `Read` has not made what of."""
         self._waiting: deque[tuple[Answered, int, int]] = deque()
         """With how much had been written by then, and the serial that it is read under."""
         self._read: deque[Read] = deque()
@@ -145,10 +146,19 @@ class Provenance:
         self._in_payloads = 0
         """The last serial whose texts a payload is searched for."""
 
+    def unread(self, *, words: bool) -> int:
+        """Return how many bytes the next question may go through beside its own.
+
+        `words`: whether it asks what a user's words mean.
+        """
+        left = self._left
+        told = max(left["people"], left["titles"], left["records"]) if words else 0
+        return self._unread + self._unsearched + left["carried"] + told
+
     @property
     def octets(self) -> int:
         """How many bytes this takes at most."""
-        waiting = self.unread
+        waiting = self._unread
         said = len(self._said) * _ENTRY + self._said_octets
         written = _UNREAD * self._written.length
         return _UNREAD * waiting + _READ * (self._octets - waiting) + said + written
@@ -190,7 +200,7 @@ class Provenance:
             return
         self._arrived += 1
         self._octets += answered.octets
-        self.unread += answered.octets
+        self._unread += answered.octets
         self._waiting.append((answered, self._written.length, self._arrived))
         while self._octets > self._most_octets or (
             len(self._read) + len(self._waiting) > self._most_results
@@ -217,10 +227,13 @@ class Provenance:
         if not self._read:
             answered, _, serial = self._waiting.popleft()
             self._octets -= answered.octets
-            self.unread -= answered.octets
+            self._unread -= answered.octets
             self._forget_said(serial, self._said)
             return
         oldest = self._read.popleft()
+        oldest.drop()
+        if oldest.serial > self._in_payloads:
+            self._unsearched -= oldest.octets
         self._forget_said(oldest.serial, oldest.values & self._said.keys())
         self._payloads.drop(oldest.serial)
         self._voices.drop(oldest.serial)
@@ -299,13 +312,13 @@ class Provenance:
         shown = (read for read in self._with(text) if text in read.ids)
         return any(not read.carried.has(text, search=self._search) for read in shown)
 
-    def spoken_by(self, text: str, nouns: Collection[str] = ()) -> Iterator[Reading]:
-        """Yield the untrusted results whose running text names `text`."""
+    def spoken_by(self, text: str, nouns: Collection[str] = ()) -> Iterator[tuple[str, ...]]:
+        """Yield what was asked for the untrusted results whose running text names `text`."""
         self._look()
         named = self._voices.naming(text, nouns)
         for read in self._read if named else ():
             if read.serial in named:
-                yield read.source, read.asked, read.records
+                yield read.asked
 
     def secrets_in(
         self, texts: Collection[str], server: str = "", known: str = ""
@@ -349,6 +362,7 @@ class Provenance:
             record = read.source.record
             self._payloads.add(read.serial, record, read.texts, read.asked, read.level)
         self._in_payloads = self._serial
+        self._unsearched = 0
 
     def _with(self, text: str) -> Iterator[Read]:
         self._look()
@@ -358,9 +372,10 @@ class Provenance:
         while self._waiting:
             answered, written, serial = self._waiting.popleft()
             level = level_of(answered, secrets_of(answered))
-            read = Read(answered, written, serial, level)
+            read = Read(answered, written, serial, level, self._left)
             self._serial = read.serial
-            self.unread -= read.octets
+            self._unread -= read.octets
+            self._unsearched += read.octets
             self._read.append(read)
             if not read.trusted:
                 self._voices.add(read.serial, Spoken(read.texts))

@@ -1,5 +1,6 @@
 """A result as it came, and what it says once somebody asks."""
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -47,11 +48,17 @@ class Answered:
 
 
 class Read:
-    """A result that was looked at."""
+    """A result that was looked at. Some of what it says is made only once somebody asks for it."""
 
     def __init__(
-        self, answered: Answered, written: int, serial: int, level: Confidentiality
+        self,
+        answered: Answered,
+        written: int,
+        serial: int,
+        level: Confidentiality,
+        left: Counter[str],
     ) -> None:
+        """`left` has the bytes of what nobody asked for yet, by what it is, of this and of others."""
         self.serial = serial
         self.written = written
         """How much had been written when it came, which it may have been read from."""
@@ -77,18 +84,36 @@ class Read:
         self.level = level
         """How confidential it is apart from its secrets."""
         self.trusted = answered.source.label.integrity is Integrity.TRUSTED
+        self._left = left
+        self._makes = {
+            "carried": sum(map(len, self._said)),
+            "people": 0 if self.failed else self.octets,
+            "titles": 0 if self._structured is None else self.octets,
+            "records": self.octets if self.reads else 0,
+        }
+        left.update(self._makes)
+
+    def _make(self, what: str) -> None:
+        self._left[what] -= self._makes.pop(what)
+
+    def drop(self) -> None:
+        """Have nothing left to be made: nobody asks for it any more."""
+        self._left.subtract(self._makes)
 
     @cached_property
     def carried(self) -> Carried:
+        self._make("carried")
         return Carried(self._said, most=_MOST_ASKED)
 
     @cached_property
     def people(self) -> tuple[Entry, ...]:
+        self._make("people")
         return tuple(entry for content in self._contents for entry in entries(content))
 
     @cached_property
     def titles(self) -> Mapping[str, tuple[str, ...]]:
         """By id, what the records are called that bear it in the server's own structured answer."""
+        self._make("titles")
         found: dict[str, list[str]] = {}
         for one, title in titled(self._structured):
             found.setdefault(one, []).append(title)
@@ -100,4 +125,5 @@ class Read:
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
+        self._make("records")
         return tuple(record for content in self._contents for record in records(content))

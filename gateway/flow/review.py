@@ -107,7 +107,7 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
         told=told,
         left_open=left_open,
         unheard=asked_for is False and orders_acts(prompt or ""),
-        lasting=use.effect not in (None, Effect.READ) and lasts(use.tool),
+        lasting=use.is_deed and lasts(use.tool),
         violations=_violations(run.label, use.effect, destinations, links, asked_for),
     )
 

@@ -34,6 +34,11 @@ class Use:
         return named or (self.is_unlabelled and bool(self.arguments))
 
     @property
+    def is_deed(self) -> bool:
+        """Whether it does more than read, which needs more of a user's words."""
+        return self.effect not in (None, Effect.READ)
+
+    @property
     def is_unlabelled(self) -> bool:
         """Whether nobody said which arguments say where to, and some may: a labelled read needs none."""
         if self.rule.destination or self.effect is None:

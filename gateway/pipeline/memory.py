@@ -44,13 +44,15 @@ class ProvenanceMemory:
         work: Callable[[Provenance], T],
         *,
         looks: bool,
+        words: bool = False,
         must: bool = False,
     ) -> T:
         """Return what `work` makes of what is remembered of `run`, alone with it.
 
-        It goes through `octets` of a message and, if it `looks`, what was not looked at yet. Where
-        that is much it is done beside the event loop, in the turn of `who`. What `must` be done,
-        because what it is about has been sent, is done however much waits.
+        It goes through `octets` of a message and, if it `looks`, what was not gone through yet: for
+        a user's `words` more of it than without. Where that is much it is done beside the event loop,
+        in the turn of `who`. What `must` be done, because what it is about has been sent, is done
+        however much waits.
 
         Raises:
             RateLimited: As `in_turn`; never of what must be done.
@@ -60,7 +62,7 @@ class ProvenanceMemory:
         if lock is not None:
             await lock.acquire()
         found = self.of(run)
-        nodes = most_nodes(octets + found.unread if looks else octets)
+        nodes = most_nodes(octets + found.unread(words=words) if looks else octets)
         if nodes <= QUICK_NODES:
             # Nobody comes to it meanwhile.
             try:

@@ -184,7 +184,10 @@ class Questions:
             return review(run, used or use(), known)
 
         looks = used is None or used.looks
-        return await self._memory.with_it(run, principal.person, octets, looked, looks=looks)
+        words = task is not None and (used is None or used.is_deed)
+        return await self._memory.with_it(
+            run, principal.person, octets, looked, looks=looks, words=words
+        )
 
     def _plain_review(self, run: Run, subject: Subject, use: Use) -> FlowReview:
         """Return what all such uses of `subject` in `run` move where: found once."""

@@ -1,4 +1,4 @@
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -6,7 +6,16 @@ import pytest
 from gateway.domain.flow import Match, Payload
 from gateway.domain.labels import Effect, ToolRule
 from gateway.flow.provenance import Provenance
-from tests.flow.flow_builders import TRUSTED, UNTRUSTED, remember, reviewed, source, structured
+from gateway.flow.reading import Read
+from tests.flow.flow_builders import (
+    TRUSTED,
+    UNTRUSTED,
+    remember,
+    reviewed,
+    source,
+    structured,
+    texts,
+)
 
 SECRET = "The launch code of the eastern silo is 7391-4482, do not share it."
 
@@ -116,3 +125,52 @@ def test_a_call_is_compared_up_to_a_size() -> None:
     assert reviewed(far, provenance=known(SECRET)).payload == ()
     many = {"body": ["x"] * 200 + [SECRET]}
     assert reviewed(many, provenance=known(SECRET)).payload == ()
+
+
+WORDS = "Send the notes of Kim to whoever it is"
+RESULT = structured({"people": [{"id": "u-7", "name": "Kim", "email": "kim@c.example"}]})
+
+
+def test_what_nobody_asked_for_yet_is_unread() -> None:
+    """Looking at a result is not all of the work that it is."""
+    provenance = Provenance()
+    remember(provenance, source(UNTRUSTED), RESULT, arguments={"q": "w" * 300}, octets=1000)
+    assert provenance.unread(words=False) == 1000
+    provenance.seen("nobody@c.example")
+    assert provenance.unread(words=False) == 1000 + len("q" + "w" * 300)
+    provenance.seen("kim@c.example")
+    assert provenance.unread(words=False) == 1000
+    provenance.matches("see you tomorrow")
+    assert provenance.unread(words=False) == 0
+
+
+def test_what_no_words_asked_for_yet_is_unread_for_words() -> None:
+    provenance = Provenance()
+    remember(provenance, source(UNTRUSTED), RESULT, octets=1000)
+    provenance.matches("see you tomorrow")
+    provenance.seen("kim@c.example")
+    looks: tuple[Callable[[Read, str], object], ...] = (
+        lambda read, _: read.people,
+        lambda read, _: read.records,
+        lambda read, _: read.titles,
+    )
+    for look in looks:
+        assert provenance.unread(words=True) == 1000
+        provenance.noted(look, WORDS)
+    assert provenance.unread(words=True) == provenance.unread(words=False) == 0
+
+
+def test_what_is_forgotten_is_not_unread() -> None:
+    provenance = Provenance(results=1)
+    for number in range(3):
+        remember(provenance, source(UNTRUSTED, number), RESULT, arguments={"q": "w"}, octets=1000)
+        provenance.seen("nobody@c.example")
+        assert provenance.unread(words=True) == 1000 + len("qw") + 1000
+
+
+def test_what_failed_or_was_done_has_no_more_for_words() -> None:
+    provenance = Provenance()
+    effect = Effect.WRITE
+    remember(provenance, source(UNTRUSTED), texts("Kim"), effect=effect, octets=9, failed=True)
+    provenance.matches("see you tomorrow")
+    assert provenance.unread(words=True) == 0

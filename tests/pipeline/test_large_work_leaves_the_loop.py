@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
 from typing import Any
@@ -14,7 +14,7 @@ from gateway import turns
 from gateway.dlp.masking import Masker
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Duty, Obligation, Verdict
-from gateway.domain.flow import Run, RunId
+from gateway.domain.flow import Run, RunId, Task
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Effect, ToolRule
 from gateway.domain.tools import Kind, Profile
 from gateway.flow.provenance import Provenance
@@ -33,7 +33,18 @@ from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.schemas import Schemas
 from gateway.turns import STEP, Turns
 from tests.dlp.texts import KEY
-from tests.pipeline.house import ALICE, PRIVATE, Events, House, decision, event, result, text, whole
+from tests.pipeline.house import (
+    ALICE,
+    PRIVATE,
+    TRUSTED,
+    Events,
+    House,
+    decision,
+    event,
+    result,
+    text,
+    whole,
+)
 
 MANY = [{"a": 1}] * 3_000
 PARTS: list[tuple[Any, str]] = [
@@ -192,6 +203,49 @@ async def test_what_a_run_has_read_is_work_only_for_a_call_that_asks_for_it(
     threads.clear()
     assert (await house.handle(house.call("send", {"to": "kim@c.example"}))).code is None
     assert (threading.get_ident() in threads["review"]) is not asks
+
+
+PEOPLE = {
+    "structuredContent": {"people": [{"name": "Kim", "email": "kim@c.example", "id": "u-7"}] * 40}
+}
+
+
+@pytest.mark.parametrize(
+    ("carried", "said", "sent", "prompt"),
+    [
+        ("w" * 2_000, text("kim@c.example"), [{}, {"to": "kim@c.example"}], None),
+        ("w", text("w" * 2_000), [{}, {"body": "see you"}], None),
+        ("w", PEOPLE, [{"body": "see you"}] * 2, "Send the notes to Kim"),
+    ],
+    ids=["an echo", "a payload", "a task"],
+)
+async def test_what_a_call_is_the_first_to_ask_of_a_run_is_work_of_its_own(
+    threads: dict[str, set[int]],
+    carried: str,
+    said: dict[str, Any],
+    sent: list[dict[str, Any]],
+    prompt: str | None,
+):
+    """One before it has looked at the results, and asked nothing that needs more of them."""
+    rule = ToolRule(effect=Effect.EGRESS, destination=("to",), payload=("body",))
+    search = ToolRule(effect=Effect.READ, result=TRUSTED)
+    house = House(tools={"search": search, "send": rule})
+    house.gate.people["alice"] = replace(ALICE, trusted_host=True)
+    house.server.answer = lambda permit: result(permit, said)
+    await house.approve_all()
+    for _ in range(12):
+        assert (await house.handle(house.call("search", {"a": carried}))).code is None
+
+    async def send(arguments: Mapping[str, Any], prompt: str | None) -> bool:
+        """Send it, and tell whether it was reviewed on the loop."""
+        threads.clear()
+        declared = None if prompt is None else Task(prompt=prompt)
+        call = house.call("send", {"to": "emma@c.example", **arguments})
+        await house.handle(replace(call, declared=declared))
+        return threading.get_ident() in threads["review"]
+
+    assert not await send(sent[0], None)
+    assert not await send(sent[1], prompt)
 
 
 @pytest.fixture
