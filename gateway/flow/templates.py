@@ -46,6 +46,9 @@ def filled_in(template: str, uri: str) -> tuple[str, ...] | None:
 
     It is none either if what was put in may say which host is meant.
     """
+    # Told first, for it is quick: a message may name hundreds of URIs, and most templates are others'.
+    if not uri.startswith(template.partition("{")[0]):
+        return None
     pattern = _compiled(template)
     if pattern is None or len(uri) > _LONGEST:
         return None

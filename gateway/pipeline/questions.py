@@ -1,7 +1,7 @@
 """What policy is asked about a call: its subject, its flow, its task (stage 6)."""
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
 from typing import Any, Final
 
 from gateway.domain.bounded import ByIdentity, octets_of
@@ -202,10 +202,12 @@ class Questions:
     def _beside(
         self, call: Call, principal: Principal, run: Run, declared: frozenset[str]
     ) -> Beside:
+        # Looked up if any URI needs it, and once for all of them: a message may name hundreds.
+        templates = cache(partial(self._templates, call))
         return beside(
             call.message,
             given=lambda name: self.is_given(call, principal, name),
-            expanded=lambda uri: self._filled_in(call, uri),
+            expanded=lambda uri: _filled_in(templates(), uri),
             declared=declared,
             wary=call.server != OWN and run.has_read,
         )
@@ -274,16 +276,15 @@ class Questions:
         )
         return pin is not None and pin.approved is not None
 
-    def _filled_in(self, call: Call, uri: str) -> tuple[str, ...] | None:
-        """Return what was put into an approved template of the server's to get `uri`."""
-        templates = (
+    def _templates(self, call: Call) -> tuple[str, ...]:
+        """Return the approved templates of the server of `call`."""
+        return tuple(
             pin.target.name
             for pin in self._pins.all(call.server)
             if pin.target.kind is Kind.TEMPLATE
             and pin.profile is call.profile
             and pin.status is PinStatus.APPROVED
         )
-        return next((v for t in templates if (v := filled_in(t, uri)) is not None), None)
 
     async def require_turn(self, access: AccessRequest) -> None:
         """Return if what a permitted call sends can be noted, which is done once it is on record.
@@ -310,6 +311,11 @@ class Questions:
         octets = len(message.body)
         who = access.principal.person
         await self._memory.with_it(access.run, who, octets, note, looks=False, must=True)
+
+
+def _filled_in(templates: Iterable[str], uri: str) -> tuple[str, ...] | None:
+    """Return what was put into one of a server's approved `templates` to get `uri`."""
+    return next((v for t in templates if (v := filled_in(t, uri)) is not None), None)
 
 
 def _nothing() -> None:

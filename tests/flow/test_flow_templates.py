@@ -2,6 +2,7 @@
 
 import pytest
 
+from gateway.flow import templates
 from gateway.flow.templates import filled_in, names_in
 
 
@@ -51,6 +52,11 @@ def test_what_may_say_which_host_is_meant_is_no_expansion(template, uri):
 )
 def test_what_is_written_otherwise_is_none(template, uri):
     assert filled_in(template, uri) is None
+
+
+def test_what_begins_otherwise_is_not_compared(monkeypatch):
+    monkeypatch.setattr(templates, "_compiled", pytest.fail)
+    assert filled_in("contacts://by/{name}", "contacts://to/a") is None
 
 
 def test_the_names_of_what_can_be_put_in():
