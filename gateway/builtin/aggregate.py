@@ -24,8 +24,10 @@ from gateway.builtin.waits import Waits
 from gateway.domain._value import value
 from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Reply
 from gateway.domain.identity import Credential, Principal
+from gateway.domain.nodes import amount, weight
 from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
 from gateway.errors import GatewayError
+from gateway.turns import QUICK_NODES, finished
 from gateway.wire import jsontext
 from gateway.wire.eras import headers_for, request_for, wants_logs
 from gateway.wire.extensions import with_params
@@ -215,6 +217,7 @@ class Aggregate:
             client=call.profile,
             logs=call.profile is Profile.LEGACY or wants_logs(message),
             limits=self._limits,
+            who=call.source_ip,
             comes_back=_comes_back(call),
         )
         return Directed(call=inner, home=home)
@@ -271,7 +274,7 @@ class Aggregate:
         self._under_way[key] = directed.call.server
         streams = False
         try:
-            reply = directed.home.reply(await self._carrier.handle(directed.call))
+            reply = await directed.home.reply(await self._carrier.handle(directed.call))
             if isinstance(reply.body, bytes):
                 return reply
             streams = True
@@ -302,25 +305,12 @@ class Aggregate:
         eras = dict(self._offers.with_resources(call.profile))
         cursor = call.message.params.get("cursor")
         wanted = dict.fromkeys(eras) if cursor is None else place_of(cursor, dict)
-        pages = await asyncio.gather(
-            *(self._page(call, server, wanted[server]) for server in eras if server in wanted)
-        )
-        answer = json.loads(own.body)
-        result = answer["result"]
-        found = [one for page in pages for one in page.get("resources", ())]
-        if result["resources"]:
-            # None of a server's may pass for ours; of pages, ours is on the first.
-            found = [one for one in found if not is_another(one.get("uri"))]
-        ours = result["resources"] if cursor is None else []
-        result["resources"] = [*ours, *found]
-        following = {
-            server: page["nextCursor"]
-            for server, page in zip((s for s in eras if s in wanted), pages, strict=True)
-            if "nextCursor" in page
-        }
-        if following:
-            result["nextCursor"] = cursor_of(following)
-        return replace(own, body=jsontext.write(answer).encode())
+        asked = [server for server in eras if server in wanted]
+        pages = await asyncio.gather(*(self._page(call, one, wanted[one]) for one in asked))
+        of = dict(zip(asked, pages, strict=True))
+        nodes = amount(pages, QUICK_NODES)
+        body = await finished(call.source_ip, nodes, _listed, own.body, of, cursor is None)
+        return replace(own, body=body)
 
     async def _page(self, call: Call, server: UpstreamId, cursor: Any) -> Mapping[str, Any]:
         """Return one page of what `server` lists; nothing, if it gives none in time.
@@ -340,22 +330,25 @@ class Aggregate:
         )
         try:
             async with asyncio.timeout(longest_s):
-                reply = directed.home.reply(await self._carrier.handle(directed.call))
-                body = reply.body if isinstance(reply.body, bytes) else await self._last(reply.body)
+                reply = await directed.home.reply(await self._carrier.handle(directed.call))
+                body = reply.body
+                if not isinstance(body, bytes):
+                    body = await self._last(call, body)
         except TimeoutError:
             self._waits.in_vain(call, server, clock())
             return {}
         if reply.code is not None:
             return {}
         self._waits.answered(call, server)
-        return self._result(body)
+        return await finished(call.source_ip, weight(body), self._result, body)
 
-    async def _last(self, parts: AsyncGenerator[bytes, None]) -> bytes:
+    async def _last(self, call: Call, parts: AsyncGenerator[bytes, None]) -> bytes:
         """Return the response at the end of a stream."""
         last = b""
         async with aclosing(parts):
             async for part in parts:
-                found = events_of(part, self._limits)
+                events = events_of(part, self._limits)
+                found = await finished(call.source_ip, weight(part), list, events)
                 last = next((one.data for one in found if one.data), last)
         return last
 
@@ -363,6 +356,22 @@ class Aggregate:
         if not body:
             return {}
         return read_server_message(body, self._limits).result or {}
+
+
+def _listed(own: bytes, pages: Mapping[UpstreamId, Mapping[str, Any]], is_first: bool) -> bytes:
+    """Return our `own` list with what servers have on their `pages`."""
+    answer = json.loads(own)
+    result = answer["result"]
+    found = [one for page in pages.values() for one in page.get("resources", ())]
+    if result["resources"]:
+        # None of a server's may pass for ours; of pages, ours is on the first.
+        found = [one for one in found if not is_another(one.get("uri"))]
+    ours = result["resources"] if is_first else []
+    result["resources"] = [*ours, *found]
+    following = {s: page["nextCursor"] for s, page in pages.items() if "nextCursor" in page}
+    if following:
+        result["nextCursor"] = cursor_of(following)
+    return jsontext.write(answer).encode()
 
 
 def _comes_back(call: Call) -> bool:

@@ -12,6 +12,8 @@ from typing import Final, TypeAlias
 
 from gateway.builtin.mailbox import Mailbox
 from gateway.domain.calls import ServerEvent
+from gateway.domain.nodes import weight
+from gateway.turns import finished
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.sse import events_of
 
@@ -58,7 +60,7 @@ class CallStreams:
         principal, session = key
         nonce = self._new_nonce()
         one = _Kept(session, Mailbox(nonce, resumable=True))
-        one.pump = asyncio.create_task(_pumped(parts, one.box, limits))
+        one.pump = asyncio.create_task(_pumped(principal, parts, one.box, limits))
         self._pumps.add(one.pump)
         one.pump.add_done_callback(self._pumps.discard)
         self._kept.setdefault(principal, {})[nonce] = one
@@ -161,12 +163,14 @@ class CallStreams:
             one.pump.cancel()
 
 
-async def _pumped(parts: AsyncGenerator[bytes, None], box: Mailbox, limits: WireLimits) -> None:
+async def _pumped(
+    who: str, parts: AsyncGenerator[bytes, None], box: Mailbox, limits: WireLimits
+) -> None:
     """Read a stream to its end, no further ahead of its client than there is room for."""
     try:
         async with aclosing(parts):
             async for part in parts:
-                for event in events_of(part, limits):
+                for event in await finished(who, weight(part), list, events_of(part, limits)):
                     if event.data is not None:
                         await box.room_for(len(event.data))
                         box.put(event.data)

@@ -127,7 +127,7 @@ class Follows:
             params = {**meta, "uri": target.name}
         directed = self._towards(call, target, with_params(message, params))
         inner = replace(directed.call, withdraws=ends and modern)
-        return directed.home.reply(await self._carry(inner))
+        return await directed.home.reply(await self._carry(inner))
 
     async def _following(
         self, call: Call, parts: AsyncGenerator[bytes, None], uris: Sequence[str]

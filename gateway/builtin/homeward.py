@@ -1,6 +1,6 @@
 """The way back: what one server answered, in the words of the client in front of all of them."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from http import HTTPStatus
@@ -9,7 +9,9 @@ from typing import Any, Final
 from gateway.builtin.names import public_uri
 from gateway.domain._value import value
 from gateway.domain.calls import Form, Reply, ServerEvent
+from gateway.domain.nodes import weight
 from gateway.domain.tools import Profile, UpstreamId
+from gateway.turns import finished
 from gateway.wire.eras import error_for, result_for
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import TASKS_GET
@@ -37,16 +39,18 @@ class Homeward:
     logs: bool
     """Whether the client wants to hear what the server logs."""
     limits: WireLimits
+    who: str
+    """Whose turn it takes where there is much to read."""
     comes_back: bool = False
     """Whether its client can ask for the rest of a stream that ends."""
 
-    def reply(self, reply: Reply) -> Reply:
+    async def reply(self, reply: Reply) -> Reply:
         """Return `reply` as the client gets it."""
         if not isinstance(reply.body, bytes):
             return replace(reply, body=self._streamed(reply.body))
         if self._is_the_same(reply.body):
             return reply
-        body = self._response(read_server_message(reply.body, self.limits), reply.body)
+        body = await finished(self.who, weight(reply.body), self._whole, reply.body)
         # A status with which an upstream of the other family says more than its body does.
         is_theirs = reply.code is None and self.upstream is not self.client
         return replace(reply, status=HTTPStatus.OK if is_theirs else reply.status, body=body)
@@ -61,11 +65,19 @@ class Homeward:
         async with aclosing(parts):
             yield await anext(parts)
             async for part in parts:
-                for event in events_of(part, self.limits):
-                    if self.comes_back and event.data is None and retry_s(event) is not None:
-                        yield event.raw
-                    if (told := self._event(event)) is not None:
-                        yield data_event(told).raw
+                for told in await finished(self.who, weight(part), self._part, part):
+                    yield told
+
+    def _part(self, part: bytes) -> list[bytes]:
+        """Return what of `part`, whole events, is for the client."""
+        return list(self._told(part))
+
+    def _told(self, part: bytes) -> Iterator[bytes]:
+        for event in events_of(part, self.limits):
+            if self.comes_back and event.data is None and retry_s(event) is not None:
+                yield event.raw
+            if (told := self._event(event)) is not None:
+                yield data_event(told).raw
 
     def _event(self, event: ServerEvent) -> bytes | None:
         if event.data is None:
@@ -85,6 +97,9 @@ class Homeward:
                 if message.method not in _PASSED or (logged and not self.logs):
                     return None
                 return event.data
+
+    def _whole(self, body: bytes) -> bytes:
+        return self._response(read_server_message(body, self.limits), body)
 
     def _response(self, message: ServerMessage, data: bytes) -> bytes:
         if message.error is not None:

@@ -15,7 +15,9 @@ from typing import Any, Final, TypeAlias
 from gateway.builtin.names import BETWEEN
 from gateway.builtin.offers import Offers
 from gateway.domain.calls import Call, CallId, Form, Message, Reply
+from gateway.domain.nodes import weight
 from gateway.domain.tools import OWN, Kind, Profile, UpstreamId
+from gateway.turns import finished
 from gateway.wire import jsontext
 from gateway.wire.elicitation import ways_to_ask
 from gateway.wire.extensions import with_params
@@ -134,12 +136,9 @@ class Unqualified:
         reply = await self._call(_named(call, told.name))
         if call.profile is Profile.LEGACY or not isinstance(reply.body, bytes):
             return reply
-        content = json.loads(reply.body)
-        result = content.get("result")
-        if not isinstance(result, dict) or result.get("resultType") != "input_required":
-            return reply
-        content["result"] = remembering(told.name, result)
-        return replace(reply, body=jsontext.write(content).encode())
+        nodes = weight(reply.body)
+        body = await finished(call.source_ip, nodes, _remembering, told.name, reply.body)
+        return replace(reply, body=body)
 
     async def _refused(self, call: Call, candidates: Sequence[str]) -> Reply:
         return await self._call(replace(call, namesakes=tuple(candidates)))
@@ -202,6 +201,16 @@ class Unqualified:
             return {}
         result: Mapping[str, Any] = json.loads(reply.body).get("result", {})
         return {} if result.get("isError") else result
+
+
+def _remembering(name: str, body: bytes) -> bytes:
+    """Return the answer in `body`; where it asks something more, with `name` to come back with."""
+    content = json.loads(body)
+    result = content.get("result")
+    if not isinstance(result, dict) or result.get("resultType") != "input_required":
+        return body
+    content["result"] = remembering(name, result)
+    return jsontext.write(content).encode()
 
 
 def _named(call: Call, name: str) -> Call:

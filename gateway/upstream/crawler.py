@@ -373,7 +373,7 @@ class Crawler:
         clock = asyncio.get_running_loop().time
         begun = clock()
         try:
-            await listen(exchange, profile, watched.wire, heard)
+            await listen(watched.server, exchange, profile, watched.wire, heard)
         except (NotSpoken, *FAILURES):
             pass  # the next crawl tells what is wrong
         except Exception:

@@ -10,8 +10,10 @@ from http import HTTPStatus
 from typing import Final, Self
 
 from gateway.domain.calls import Form, Message, Permit, RawAnswer, ServerEvent
+from gateway.domain.nodes import weight
 from gateway.errors import GatewayError, UpstreamFailed
 from gateway.ports import Upstream
+from gateway.turns import finished
 from gateway.upstream.breaker import Breaker, Trial
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.server_message import read_server_message
@@ -137,7 +139,7 @@ class WatchedEvents:
         try:
             event = await anext(self._events)
         except StopAsyncIteration:
-            self._conclude()
+            await self._conclude()
             raise
         except UpstreamFailed as error:
             if self._blames and not self._concluded:
@@ -152,30 +154,34 @@ class WatchedEvents:
 
     async def aclose(self) -> None:
         """Stop reading."""
-        self._conclude()
-        close = getattr(self._events, "aclose", None)
-        if close is not None:
-            await close()
+        try:
+            await self._conclude()
+        finally:
+            close = getattr(self._events, "aclose", None)
+            if close is not None:
+                await close()
 
-    def _conclude(self) -> None:
+    async def _conclude(self) -> None:
         if self._concluded:
             return
         self._concluded = True
-        if not self._breaker.count() or not self._answered():
+        if not self._breaker.count() or not await self._answered():
             self._breaker.left(self._trial)
         elif self._permit.call.message.method in _OWN:
             self._breaker.answered(self._trial)
         else:
             self._breaker.succeeded()
 
-    def _answered(self) -> bool:
+    async def _answered(self) -> bool:
         """Whether the response was the last that was read: behind it comes nothing."""
         if self._last is None:
             return False
         try:
-            return read_server_message(self._last, self._limits).form is Form.RESPONSE
+            who, nodes = self._permit.principal.key, weight(self._last)
+            message = await finished(who, nodes, read_server_message, self._last, self._limits)
         except GatewayError:
             return False
+        return message.form is Form.RESPONSE
 
 
 def _counts(message: Message) -> bool:

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 
 from gateway.domain.calls import ServerEvent
-from gateway.domain.tools import Kind, Profile
+from gateway.domain.nodes import weight
+from gateway.domain.tools import Kind, Profile, UpstreamId
+from gateway.turns import finished
 from gateway.upstream.client import converse
 from gateway.upstream.exchange import Exchange
 from gateway.upstream.faults import unusable
@@ -15,7 +17,11 @@ from gateway.wire.server_message import read_server_message
 
 
 async def listen(
-    exchange: Exchange, profile: Profile, limits: WireLimits, heard: Callable[[Kind], None]
+    server: UpstreamId,
+    exchange: Exchange,
+    profile: Profile,
+    limits: WireLimits,
+    heard: Callable[[Kind], None],
 ) -> None:
     """Call `heard` for every list that is said to have changed, until the stream ends.
 
@@ -33,14 +39,15 @@ async def listen(
             if not isinstance(answer.body, EventStream):
                 raise unusable(f"it offers no stream to listen to: status {answer.status}")
             async for event in answer.body:
-                for kind in _changed(event, limits):
+                for kind in await _changed(server, event, limits):
                     heard(kind)
         finally:
             await discard(answer)
 
 
-def _changed(event: ServerEvent, limits: WireLimits) -> tuple[Kind, ...]:
+async def _changed(server: UpstreamId, event: ServerEvent, limits: WireLimits) -> tuple[Kind, ...]:
     if event.data is None:
         return ()
-    row = find(Sender.SERVER, read_server_message(event.data, limits).method)
+    said = await finished(server, weight(event.data), read_server_message, event.data, limits)
+    row = find(Sender.SERVER, said.method)
     return () if row is None else row.announces

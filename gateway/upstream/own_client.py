@@ -15,13 +15,15 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from gateway.domain.bounded import Bounded
 from gateway.domain.calls import Form, OriginKind, Permit, RawAnswer
+from gateway.domain.nodes import weight
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import GatewayError
 from gateway.ports import Upstream
 from gateway.ports.front import Listeners
+from gateway.turns import finished
 from gateway.upstream.faults import unusable
 from gateway.upstream.own_asking import Asking
-from gateway.upstream.own_events import Events, abandon, answer_in, sooner
+from gateway.upstream.own_events import Events, abandon, answer_in, in_an_event, sooner
 from gateway.upstream.own_resume import Resumed
 from gateway.upstream.own_sessions import Session, Sessions, notification, request, worded
 from gateway.upstream.own_subscriptions import METHODS, Subscriptions
@@ -34,7 +36,6 @@ from gateway.wire.jsonrpc import METHOD_NOT_FOUND
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.own_session import can_answer
 from gateway.wire.server_message import ServerMessage, read_server_message
-from gateway.wire.sse import data_event
 
 _MOST_ASKED: Final = 20_000
 _OCTETS: Final = 8 * 1024**2
@@ -131,7 +132,7 @@ class OwnClient:
         """
         content = jsontext.read_lenient(body, self._wire.json_depth)
         id_, answering = self._question(permit, content["id"])
-        await self._relay.reject(answering, jsontext.write({**content, "id": id_}).encode())
+        await self._relay.reject(answering, _under(id_, content))
 
     def end_sessions(self, principal: str) -> None:
         """End the sessions for a principal's key, each once no request is under way in it.
@@ -161,7 +162,7 @@ class OwnClient:
         try:
             answer = await asking.wait(self._head(asking))
             if isinstance(answer.body, bytes):
-                return replace(answer, session=None, body=self._home(asking, answer))
+                return replace(answer, session=None, body=await self._home(asking, answer))
             streams = True
             return replace(answer, session=None, body=Events(answer.body, asking, self))
         finally:
@@ -194,7 +195,7 @@ class OwnClient:
         if event is None:
             return answering.result()
         asking.first = event
-        events = answer_in(answering)
+        events = answer_in(asking.permit, answering)
         return RawAnswer(status=HTTPStatus.OK, headers=_EVENTS, session=None, body=events)
 
     async def _answered(self, asking: Asking, session: Session) -> RawAnswer:
@@ -247,12 +248,17 @@ class OwnClient:
             self._sessions.left(asking.session)
             asking.session = None
 
-    def _home(self, asking: Asking, answer: RawAnswer) -> bytes:
+    async def _home(self, asking: Asking, answer: RawAnswer) -> bytes:
         body = answer.body if isinstance(answer.body, bytes) else b""
         if not body:
             raise unusable(f"status {answer.status}")
-        message = read_server_message(body, self._wire)
+        who = asking.permit.principal.key
+        told = await finished(who, weight(body), self._named, asking, body)
         asking.answered = True
+        return told
+
+    def _named(self, asking: Asking, body: bytes) -> bytes:
+        message = read_server_message(body, self._wire)
         if message.id is None and message.error is not None:
             # It could not read the request, and so not its id either.
             return asking.named(message)
@@ -303,14 +309,17 @@ class OwnClient:
         """Give an upstream the client's answer to its question."""
         message = permit.call.message
         id_, answering = self._question(permit, message.id)
-        content = jsontext.read_lenient(message.body, self._wire.json_depth)
-        body = jsontext.write({**content, "id": id_}).encode()
+        nodes = weight(message.body)
+        body = await finished(permit.principal.key, nodes, self._renamed, id_, message.body)
         call = replace(answering.call, message=replace(message, id=id_, body=body))
         answer = await self._relay.forward(replace(answering, call=call))
         await discard(answer)
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise unusable(f"the answer to its question: status {answer.status}")
         return _ACCEPTED
+
+    def _renamed(self, id_: Id, body: bytes) -> bytes:
+        return _under(id_, jsontext.read_lenient(body, self._wire.json_depth))
 
     def _question(self, permit: Permit, id_: Id | None) -> tuple[Id, Permit]:
         """Return, once, what a question is called at the upstream, and leave to answer it there."""
@@ -319,8 +328,12 @@ class OwnClient:
             raise unusable("the question is not known any more")
         return asked
 
-    async def question(self, asking: Asking, message: ServerMessage) -> bytes | None:
+    async def question(
+        self, asking: Asking, message: ServerMessage, *, is_ours: bool
+    ) -> bytes | None:
         """Return what the client is to be asked; `None` for what it cannot be: that is answered here.
+
+        `is_ours` is what `is_for` said when it came.
 
         Raises:
             UpstreamFailed: The answer could not be delivered.
@@ -335,7 +348,7 @@ class OwnClient:
             error = {"code": METHOD_NOT_FOUND, "message": "not supported by the client"}
             await self._reply(asking, {"jsonrpc": "2.0", "id": message.id, "error": error})
             return None
-        if not self.is_for(asking):
+        if not is_ours:
             content = {"jsonrpc": "2.0", "id": message.id, "error": _NOBODY}
             await self._reply(asking, content)
             return None
@@ -344,7 +357,8 @@ class OwnClient:
         leave = replace(asking.beside(_EMPTY), access=None)
         octets = _LEAVE + len(str(message.id)) + len(leave.session or "")
         self._asked.put(id_, (message.id, leave), octets)
-        return jsontext.write({**message.content, "id": id_}).encode()
+        who = asking.permit.principal.key
+        return await finished(who, weight(message.data), _under, id_, message.content)
 
     def is_for(self, asking: Asking) -> bool:
         """Whether what came on the stream of an answer can only be for the client that waits for it."""
@@ -360,13 +374,15 @@ class OwnClient:
 
     async def _heard(self, session: Session, data: bytes) -> None:
         """Take what the upstream says beside its answers to the one client that it can be for."""
-        message = self.read(data)
-        self._subscriptions.heard(session, message)
+        # As it is now: while it is read others may come and go.
         meant = [one for one in self._under_way.values() if one.session is session]
         clients = {one.permit.session for one in meant}
+        message = await self.read(session.begun_by, data)
+        self._subscriptions.heard(session, message)
         if len(clients) == 1 and (message.form is Form.REQUEST or message.method in _BESIDE):
+            event = await in_an_event(session.begun_by, data)
             with suppress(asyncio.QueueFull):
-                meant[-1].beside_it.put_nowait(data_event(data))
+                meant[-1].beside_it.put_nowait(event)
                 return
         if message.form is Form.REQUEST:
             # With nobody, or several, under way nobody knows whom it would be for.
@@ -386,8 +402,14 @@ class OwnClient:
     async def _reply(self, asking: Asking, content: Any) -> None:
         await self._relay.reject(asking.beside(asking.message), jsontext.write(content).encode())
 
-    def read(self, data: bytes) -> ServerMessage:
-        return read_server_message(data, self._wire)
+    async def read(self, of: Permit, data: bytes) -> ServerMessage:
+        who = of.principal.key
+        return await finished(who, weight(data), read_server_message, data, self._wire)
+
+
+def _under(id_: Id, content: Mapping[str, Any]) -> bytes:
+    """Return the message `content` under another id."""
+    return jsontext.write({**content, "id": id_}).encode()
 
 
 def _key(permit: Permit, id_: object) -> Key:

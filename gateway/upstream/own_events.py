@@ -1,10 +1,12 @@
 """The events of one answer on their way to the client, as it knows its ids and tokens."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol, Self
 
-from gateway.domain.calls import Form, RawAnswer, ServerEvent
+from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
+from gateway.domain.nodes import weight
+from gateway.turns import finished
 from gateway.upstream.faults import unusable
 from gateway.upstream.own_asking import Asking
 from gateway.upstream.own_resume import PAUSED
@@ -17,12 +19,17 @@ from gateway.wire.sse import data_event
 class Answering(Protocol):
     """Whoever asked."""
 
-    def read(self, data: bytes) -> ServerMessage:
-        """Return the message in `data`."""
+    async def read(self, of: Permit, data: bytes) -> ServerMessage:
+        """Return the message in `data`, which answers `of` or came beside that."""
         ...
 
-    async def question(self, asking: Asking, message: ServerMessage) -> bytes | None:
-        """Return what the client is to be asked; `None` for what it cannot be."""
+    async def question(
+        self, asking: Asking, message: ServerMessage, *, is_ours: bool
+    ) -> bytes | None:
+        """Return what the client is to be asked; `None` for what it cannot be.
+
+        `is_ours` is what `is_for` said when it came.
+        """
         ...
 
     def is_for(self, asking: Asking) -> bool:
@@ -66,9 +73,12 @@ class Events:
                 return event
             if event.data is None:
                 continue  # with ids of events, which nobody could come back with
-            told = await self._told(self._client.read(event.data), event.data)
+            # Told now: while it is read others may come and go.
+            is_ours = self._client.is_for(self._asking)
+            message = await self._client.read(self._asking.permit, event.data)
+            told = await self._told(message, event.data, is_ours)
             if told is not None:
-                return data_event(told)
+                return await in_an_event(self._asking.permit, told)
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
@@ -100,20 +110,26 @@ class Events:
             return pending.result()
         return earlier
 
-    async def _told(self, message: ServerMessage, data: bytes) -> bytes | None:
+    async def _told(self, message: ServerMessage, data: bytes, is_ours: bool) -> bytes | None:
         match message.form:
             case Form.RESPONSE:
                 if message.id != self._asking.message.id:
                     return None  # of another request, whose stream this is not
                 self._asking.answered = True
-                return self._asking.named(message)
+                return await self._written(self._asking.named, message)
             case Form.REQUEST:
-                return await self._client.question(self._asking, message)
+                return await self._client.question(self._asking, message, is_ours=is_ours)
             case _ if message.method == "notifications/progress":
-                return self._progress(message)
+                return await self._written(self._progress, message)
             case _:
                 self._client.overheard(self._asking, message)
-                return data if self._client.is_for(self._asking) else None
+                return data if is_ours else None
+
+    async def _written(
+        self, write: Callable[[ServerMessage], bytes | None], message: ServerMessage
+    ) -> bytes | None:
+        who = self._asking.permit.principal.key
+        return await finished(who, weight(message.data), write, message)
 
     def _progress(self, message: ServerMessage) -> bytes | None:
         asking = self._asking
@@ -135,19 +151,24 @@ async def sooner(
         getting.cancel()
 
 
-async def answer_in(answering: "asyncio.Task[RawAnswer]") -> AsyncIterator[ServerEvent]:
-    """Yield the events of an answer that is still to come."""
+async def answer_in(of: Permit, answering: "asyncio.Task[RawAnswer]") -> AsyncIterator[ServerEvent]:
+    """Yield the events of the answer to `of`, which is still to come."""
     answer = await answering
     if isinstance(answer.body, bytes):
         if not answer.body:
             raise unusable(f"status {answer.status}")
-        yield data_event(answer.body)
+        yield await in_an_event(of, answer.body)
         return
     try:
         async for event in answer.body:
             yield event
     finally:
         await discard(answer)
+
+
+async def in_an_event(of: Permit, data: bytes) -> ServerEvent:
+    """Return an event that carries `data`, which answers `of` or came beside that."""
+    return await finished(of.principal.key, weight(data), data_event, data)
 
 
 async def abandon(answering: "asyncio.Task[RawAnswer]") -> None:

@@ -13,10 +13,12 @@ from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
 
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, ServerEvent
+from gateway.domain.nodes import weight
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import GatewayError, LimitExceeded, ProtocolError, UpstreamFailed
 from gateway.ports import Upstream
 from gateway.ports.front import Listeners, holder_of
+from gateway.turns import finished
 from gateway.upstream.faults import late, unusable
 from gateway.upstream.own_sessions import Session, Sessions, request, worded
 from gateway.upstream.replies import ErrorAnswer, discard, result_of
@@ -252,7 +254,7 @@ class Subscriptions:
         agreed = False
         try:
             async for event in answer.body:
-                said = None if event.data is None else read_server_message(event.data, self._wire)
+                said = None if event.data is None else await self._said(permit, event.data)
                 if said is not None and said.method == ACKNOWLEDGED:
                     agreed = honored(said.params).issuperset(uris)
                     break
@@ -272,7 +274,7 @@ class Subscriptions:
             try:
                 async for event in events:
                     if event.data is not None:
-                        said = read_server_message(event.data, self._wire)
+                        said = await self._said(permit, event.data)
                         self._tell(permit.principal.key, line, said)
             except GatewayError:
                 pass  # it ends like any other, and is opened again
@@ -285,6 +287,10 @@ class Subscriptions:
                     break
             else:
                 return
+
+    async def _said(self, permit: Permit, data: bytes) -> ServerMessage:
+        who = permit.principal.key
+        return await finished(who, weight(data), read_server_message, data, self._wire)
 
     def _tell(self, principal: str, line: _Line, message: ServerMessage) -> None:
         """Tell everybody who follows the resource; what nobody follows nobody is told of."""

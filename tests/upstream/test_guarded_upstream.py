@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -18,6 +19,7 @@ from gateway.errors import (
     UpstreamResting,
 )
 from gateway.ports import Upstream
+from gateway.upstream import guarded as guarded_module
 from gateway.upstream.breaker import Breaker, Patience
 from gateway.upstream.faults import Challenged
 from gateway.upstream.guarded import GuardedUpstream
@@ -25,6 +27,7 @@ from gateway.upstream.http import HttpUpstream
 from gateway.upstream.replies import discard
 from gateway.upstream.settings import Limits, Timeouts, UpstreamSettings
 from gateway.wire.jsontext import WireLimits
+from gateway.wire.server_message import ServerMessage
 from tests.servers.process import nobodys_port
 from tests.servers.raw import (
     RawUpstream,
@@ -78,8 +81,8 @@ class Guarded:
 
 
 @asynccontextmanager
-async def guarded(script: Script, *, failures: int = 1) -> AsyncIterator[Guarded]:
-    limits = Limits(result_bytes=1000)
+async def guarded(script: Script, *, failures: int = 1, most: int = 1000) -> AsyncIterator[Guarded]:
+    limits = Limits(result_bytes=most)
     async with opened(script, timeouts=QUICK, limits=limits) as (upstream, server):
         yield Guarded(upstream, server, failures)
 
@@ -128,6 +131,28 @@ async def test_no_connection_is_a_failure() -> None:
         assert await at.trouble() is UpstreamFailed
         assert await at.trouble() is UpstreamResting
     await upstream.aclose()
+
+
+@pytest.mark.parametrize(("size", "leaves"), [(1, False), (5_000, True)])
+async def test_whether_it_has_answered_is_read_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch, size: int, leaves: bool
+) -> None:
+    ran, read = set[int](), guarded_module.read_server_message
+
+    def noting(data: bytes, limits: WireLimits) -> ServerMessage:
+        ran.add(threading.get_ident())
+        return read(data, limits)
+
+    monkeypatch.setattr(guarded_module, "read_server_message", noting)
+    many = b",".join([b"0"] * size)
+    done = b'data: {"jsonrpc":"2.0","id":7,"result":{"a":[%b]}}\n\n' % many
+    async with guarded(resets, failures=2, most=20_000) as at:
+        await at.trouble()
+        at.server.script = streams(done)
+        assert await at.trouble() is None
+        assert at.breaker.count() == 0
+    assert ran
+    assert (threading.get_ident() not in ran) is leaves
 
 
 @pytest.mark.parametrize("script", ANSWERS.values(), ids=ANSWERS)
