@@ -10,6 +10,7 @@ from gateway.domain.document import quoted_name
 from gateway.domain.tools import Kind
 from gateway.errors import Denied, NotFound
 from gateway.ports import ApprovalStore, Clock
+from gateway.ports.claims import Claims
 
 _DONE: Final = {
     ApprovalState.WAITING: ("withdraw", "withdrawn"),
@@ -25,12 +26,17 @@ class Departures:
         store: ApprovalStore,
         journal: Journal,
         *,
+        claims: Claims,
         lacking: Callable[[ApprovalRequest], str],
         clock: Clock,
     ) -> None:
-        """`lacking` says who of those whose question it is is not there any more."""
+        """`lacking` says who of those whose question it is is not there any more.
+
+        By `claims` one gateway ends a question: all that share the store find it.
+        """
         self._store = store
         self._journal = journal
+        self._claims = claims
         self._lacking = lacking
         self._clock = clock
 
@@ -45,7 +51,9 @@ class Departures:
             if one.state not in _DONE or one.span is Span.STANDING:
                 continue
             if because := self._lacking(one.request):
-                await self._end(one, because)
+                async with self._claims.taken(f"{_DONE[one.state][0]} {one.request.id}") as ours:
+                    if ours:
+                        await self._end(one, because)
 
     async def _end(self, one: Approval, because: str) -> None:
         await self._journal.happened(_change(one, because))

@@ -14,6 +14,7 @@ from gateway.domain.labels import Confidentiality
 from gateway.domain.standing import StandingAnswer
 from gateway.errors import Denied, Forbidden, NotFound
 from gateway.ports import ApprovalStore, Clock
+from gateway.ports.claims import Claims
 from gateway.ports.standing import StandingAnswers
 
 _REDEFINED = "the tool's definition is not the one it was for, or was approved anew"
@@ -30,6 +31,7 @@ class StandingDesk:
         approvals: ApprovalStore,
         journal: Journal,
         *,
+        claims: Claims,
         rules: Callable[[], ApprovalRules],
         issuer: str,
         clock: Clock,
@@ -39,10 +41,12 @@ class StandingDesk:
         """Take our own `issuer`, and what says whether a tool is still `approved` as it was.
 
         `barred` says why those whose calls an answer is for cannot make any, or nothing.
+        By `claims` one gateway records an end: all that share the answers find it.
         """
         self._answers = answers
         self._approvals = approvals
         self._journal = journal
+        self._claims = claims
         self._rules = rules
         self._issuer = issuer
         self._clock = clock
@@ -76,9 +80,10 @@ class StandingDesk:
             person.need(Role.APPROVER, Role.ADMIN)
 
         async def end() -> None:
-            if not await self._answers.end(found.id, "a person ended it"):
-                raise Denied("it has ended already")
-            await self._answers.forget([found.id])
+            async with self._claims.taken(_end_of(found)):  # on record, and by nobody once more
+                if not await self._answers.end(found.id, "a person ended it"):
+                    raise Denied("it has ended already")
+                await self._answers.forget([found.id])
 
         await self._journal.make(person, _ended(found, "a person ended it", note), end)
         return row_of(found)
@@ -161,16 +166,19 @@ class StandingDesk:
 
         Raises:
             RateLimited: So many stand already that nobody could look through them.
+            Denied: An earlier one to the same question has ended, and another gateway is recording that.
 
         """
         await self.settle()  # one to the same question that has ended is told before
+        if any(one.id == answer.id for one, _ in await self._answers.ended()):
+            raise Denied("the earlier answer to this question has just ended; say it again")
         await self._answers.give(answer)
         # What was revoked since it was looked at has ended only what stood by then.
         if why := await self._barred(answer):
             await self._answers.end(answer.id, why)
 
     async def settle(self) -> int:
-        """Put on record what has ended by itself; return how many those were.
+        """Put on record what has ended by itself; return how many of them were recorded here.
 
         Raises:
             AuditUnavailable: It could not be recorded; it is told the next time.
@@ -182,12 +190,16 @@ class StandingDesk:
                 await self._answers.end(one.id, "its time was over")
             elif not self._approved(one):
                 await self._answers.end(one.id, _REDEFINED)
-        told = await self._answers.ended()
-        for answer, because in told:
-            await self._journal.happened(_ended(answer, because, ""))
-        if told:
-            await self._answers.forget([answer.id for answer, _ in told])
-        return len(told)
+        told = [await self._told(*each) for each in await self._answers.ended()]
+        return sum(told)
+
+    async def _told(self, answer: StandingAnswer, because: str) -> bool:
+        """Put an end on record, unless another gateway does."""
+        async with self._claims.taken(_end_of(answer)) as ours:
+            if ours:
+                await self._journal.happened(_ended(answer, because, ""))
+                await self._answers.forget([answer.id])
+            return ours
 
     def _stands_for(self, person: Person, answer: StandingAnswer) -> bool:
         return self._stands(answer) and sees(person, answer, self._issuer)
@@ -251,6 +263,11 @@ def row_of(answer: StandingAnswer) -> Row:
         "expires_at": rfc3339(answer.expires_at),
         "note": answer.note,
     }
+
+
+def _end_of(answer: StandingAnswer) -> str:
+    # The answer to one question may come to stand again.
+    return f"the end of the answer {answer.id} of {answer.given_at}"
 
 
 def _ended(answer: StandingAnswer, because: str, note: str) -> Change:

@@ -11,6 +11,7 @@ from gateway.domain.late import LateCall, LateId, Stage, ended
 from gateway.errors import GatewayError
 from gateway.pipeline.trail import Trail
 from gateway.ports import AuditLog, Clock
+from gateway.ports.claims import Claims
 from gateway.ports.late import LateCalls
 
 GRACE_S: Final = 3600.0
@@ -32,13 +33,20 @@ class LateEnds:
     """Ends late calls, each once, and sees to those that nobody asks for."""
 
     def __init__(
-        self, *, store: LateCalls, audit: AuditLog, clock: Clock, new_id: Callable[[], str]
+        self,
+        *,
+        store: LateCalls,
+        audit: AuditLog,
+        claims: Claims,
+        clock: Clock,
+        new_id: Callable[[], str],
     ) -> None:
+        """By `claims` one gateway records an end: all that share the store find it."""
         self._store = store
         self._audit = audit
+        self._claims = claims
         self._clock = clock
         self._new_id = new_id
-        self._under_way: set[LateId] = set()
 
     async def end(
         self, late: LateCall, stage: Stage, about: Trail, *, answer: str = "", code: str = ""
@@ -49,17 +57,15 @@ class LateEnds:
             AuditUnavailable: The end, or its record, is not durable.
 
         """
-        self._under_way.add(late.id)
-        try:
+        async with self._claims.taken(_end_of(late)) as ours:
             before = await self._store.change(
                 late.id, lambda now: ended(now, stage, answer=answer, code=code)
             )
             if before is None or before.has_ended:
                 return
             about.ended_late(code or f"task_{stage.value}")
-            await self._recorded(late, about.outcome())
-        finally:
-            self._under_way.discard(late.id)
+            if ours:  # else it is being settled just now, and whoever does so finds how it ended
+                await self._recorded(late, about.outcome())
 
     async def settle(self) -> None:
         """Put on record what has ended without it, and forget what is long over.
@@ -70,13 +76,16 @@ class LateEnds:
         """
         now = self._clock()
         for late in self._store.unsettled(now=now):
-            if late.id in self._under_way:
-                continue
-            await self._store.change(late.id, lambda before: ended(before, Stage.EXPIRED))
-            found = self._store.find(late.id)
-            if found is not None and not found.progress.recorded:
-                await self._recorded(found, self._record(found, now))
+            async with self._claims.taken(_end_of(late)) as ours:
+                if ours:
+                    await self._settle(late.id, now)
         await self._store.forget(before=now - GRACE_S)
+
+    async def _settle(self, id_: LateId, now: float) -> None:
+        await self._store.change(id_, lambda before: ended(before, Stage.EXPIRED))
+        found = self._store.find(id_)
+        if found is not None and not found.progress.recorded:
+            await self._recorded(found, self._record(found, now))
 
     async def _recorded(self, late: LateCall, record: AuditRecord) -> None:
         await self._audit.append(record)
@@ -95,6 +104,10 @@ class LateEnds:
             "duration_us": max(0, round((now - late.began) * 1e6)),
         }
         return AuditRecord(kind=RecordKind.OUTCOME, time=now, id=self._new_id(), fields=fields)
+
+
+def _end_of(late: LateCall) -> str:
+    return f"the end of the late call {late.id}"
 
 
 async def settled(ends: LateEnds) -> None:

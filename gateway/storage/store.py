@@ -21,6 +21,7 @@ from gateway.ports.secrets import Sealer
 from gateway.storage.approvals import DurableApprovalStore
 from gateway.storage.baselines import DurableBaselines
 from gateway.storage.choices import DurableChoices
+from gateway.storage.claims import ProcessClaims
 from gateway.storage.connection import Durability, advice_on, open_reader
 from gateway.storage.cosignatures import DurableCosignatures
 from gateway.storage.cursors import DurableCursors
@@ -99,6 +100,7 @@ class Store(Encoding):
         self.writer = writer
         self._clock = clock
         self._opened = opened
+        self.claims = ProcessClaims(clock=clock)
         self.audit = log.audit
         self.found = log.found
         """What the log was like when it was opened."""

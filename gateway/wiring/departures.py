@@ -55,7 +55,9 @@ async def ended_with_whom(
         )
 
     journal = Journal(identity.store.audit, clock=now, new_id=new_id)
-    departures = Departures(questions, journal, lacking=of_question, clock=now)
+    departures = Departures(
+        questions, journal, claims=identity.store.claims, lacking=of_question, clock=now
+    )
     while True:
         try:
             await debts.end_without(of_call)

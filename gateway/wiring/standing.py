@@ -149,7 +149,9 @@ def standing(
         scripts=kept.scripts,
         ledger=kept.ledger,
         late=kept.late,
-        late_ends=LateEnds(store=kept.late, audit=identity.store.audit, clock=now, new_id=new_id),
+        late_ends=LateEnds(
+            store=kept.late, audit=store.audit, claims=store.claims, clock=now, new_id=new_id
+        ),
         questions=ApprovalDesk(
             kept.approvals,
             desk_journal,
@@ -164,6 +166,7 @@ def standing(
                 kept.standing,
                 kept.approvals,
                 desk_journal,
+                claims=store.claims,
                 rules=lambda: config().approvals.value,
                 issuer=config().public_url,
                 clock=now,

@@ -23,6 +23,7 @@ from gateway.ports import AuditLog, PinStore
 from gateway.ports.allowance import Portions, SharedCounts, SharedThrottle, UsedProofs
 from gateway.ports.behaviour import BaselineStore
 from gateway.ports.board import PolicyBoard
+from gateway.ports.claims import Claims
 from gateway.ports.debts import DebtStore
 from gateway.ports.descriptions import DisclosureStore
 from gateway.ports.following import CursorStore, RecordSource, Turn
@@ -180,6 +181,8 @@ class Stores(Protocol):
     def board(self) -> PolicyBoard | None: ...
     @property
     def allowance(self) -> Together | None: ...
+    @property
+    def claims(self) -> Claims: ...
     def unsealed(self, sealer: Sealer, bounds: Bounds) -> Unsealed: ...
     def stop(self) -> Switch: ...
 

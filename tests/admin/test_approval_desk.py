@@ -18,6 +18,7 @@ from gateway.domain.labels import STRICTEST_DEFAULT, Effect
 from gateway.domain.standing import StandingAnswer
 from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.errors import AuditUnavailable, Denied, Forbidden, NotFound, PolicyUnavailable
+from gateway.storage.claims import ProcessClaims
 from tests.admin.world import NOW, NOW_TEXT, URL, Themselves, new_journal
 from tests.storage.memory import MemoryAuditLog
 from tests.storage.memory_people import (
@@ -74,6 +75,7 @@ class Desk:
         self.lapsed = ""
         self.rules = ApprovalRules(expire_s=60.0, standing_s=1000.0)
         self.answers = MemoryStandingAnswers()
+        self.claims = ProcessClaims(clock=lambda: self.now)
         self.approved = True
         self.barred: Sequence[str] = ()
         """Why the person of an answer is barred, one for each time that it is asked."""
@@ -84,6 +86,7 @@ class Desk:
             self.answers,
             self.store,
             journal,
+            claims=self.claims,
             rules=lambda: self.rules,
             issuer=URL,
             clock=lambda: self.now,

@@ -1,5 +1,6 @@
 """Questions end with whoever asked them, on record, and so do answers that nobody has used."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -20,7 +21,13 @@ def departures(desk: Desk, *gone: str) -> Departures:
     def lacking(request: ApprovalRequest) -> str:
         return GONE if request.client_id in gone else ""
 
-    return Departures(desk.store, new_journal(desk.log), lacking=lacking, clock=lambda: desk.now)
+    return Departures(
+        desk.store,
+        new_journal(desk.log),
+        claims=desk.claims,
+        lacking=lacking,
+        clock=lambda: desk.now,
+    )
 
 
 async def asked(**changes: Any) -> Desk:
@@ -89,3 +96,20 @@ async def test_a_resource_is_named_as_what_the_call_says() -> None:
     desk = await asked(target=at)
     await departures(desk, "gone").settle()
     assert desk.log.records[0].fields["target"] == "['mail://private']"
+
+
+async def test_of_two_that_find_the_same_one_ends_it_and_records_that() -> None:
+    desk = await asked()
+    await asyncio.gather(*(departures(desk, "gone").settle() for _ in range(2)))
+    assert desk.state("a") is ApprovalState.WITHDRAWN
+    assert [one.fields["code"] for one in desk.log.records] == ["withdrawn"]
+
+
+async def test_what_could_not_be_recorded_is_ended_by_the_next_look() -> None:
+    desk = await asked()
+    desk.log.failure = "disk full"
+    with pytest.raises(AuditUnavailable):
+        await departures(desk, "gone").settle()
+    desk.log.failure = ""
+    await departures(desk, "gone").settle()
+    assert desk.state("a") is ApprovalState.WITHDRAWN

@@ -1,5 +1,7 @@
 """Who may have an answer stand, who may end it, and what the log knows of either."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -254,6 +256,46 @@ async def test_what_ended_is_told_again_until_it_is_recorded() -> None:
         await desk.standing.settle()
     desk.log.failure = ""
     assert await desk.standing.settle() == 1
+
+
+async def test_of_two_that_find_the_same_end_one_records_it() -> None:
+    desk = await asked()
+    await stood(desk)
+    desk.now += 1000
+    told = len(desk.log.records)
+    assert sorted(await asyncio.gather(*(desk.standing.settle() for _ in range(2)))) == [0, 1]
+    assert len(desk.log.records) == told + 1
+
+
+async def test_what_a_person_ends_has_not_ended_by_itself_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    desk = await asked()
+    await stood(desk)
+    forget = desk.answers.forget
+
+    async def looked_at_before(ids: Sequence[ApprovalId]) -> None:
+        assert await desk.standing.settle() == 0
+        await forget(ids)
+
+    monkeypatch.setattr(desk.answers, "forget", looked_at_before)
+    await desk.standing.end(ADA, approval="a")
+    monkeypatch.undo()
+    assert await desk.standing.settle() == 0
+    ends = [one.fields["method"] for one in desk.log.records if one.fields["code"] == "ended"]
+    assert ends == ["approvals.end"]
+
+
+async def test_what_another_gateway_is_recording_does_not_come_to_stand_again_meanwhile() -> None:
+    desk = await asked()
+    await stood(desk)
+    (answer,) = desk.answers.all()
+    await desk.answers.end(answer.id, "the grant was revoked")
+    async with desk.claims.taken(f"the end of the answer a of {answer.given_at}"):
+        with pytest.raises(Denied, match="just ended"):
+            await desk.standing.give(answer)
+    await desk.standing.give(answer)
+    assert desk.answers.all() == [answer]
 
 
 async def test_what_ended_may_come_to_stand_again() -> None:

@@ -53,6 +53,7 @@ from gateway.errors import BadCommand, GatewayError, NotFound, PolicyUnavailable
 from gateway.oauth.clients import new_client
 from gateway.oauth.resources import Resources
 from gateway.storage.bundles import BundleReader
+from gateway.storage.claims import ProcessClaims
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.identity.store import IdentityStores
@@ -707,6 +708,7 @@ def _approvals(journal: Journal, approvals: MemoryApprovalStore) -> ApprovalDesk
             MemoryStandingAnswers(),
             approvals,
             journal,
+            claims=ProcessClaims(clock=clock),
             rules=ApprovalRules,
             barred=nobody_barred,
             issuer=URL,

@@ -75,6 +75,7 @@ from gateway.pipeline.visibility import Visibility
 from gateway.policy.stopping import Stoppable
 from gateway.ports import RunStore
 from gateway.ports.descriptions import DescriptionGate
+from gateway.storage.claims import ProcessClaims
 from gateway.storage.ledger import Memory
 from gateway.storage.own_sessions import MemorySessionStore
 from gateway.wire.jsontext import WireLimits
@@ -441,7 +442,8 @@ class House:
             seal_key=KEY,
             **shared,
         )
-        self.ends = LateEnds(store=self.late, audit=self.audit, **shared)
+        self.claims = ProcessClaims(clock=self.clock)
+        self.ends = LateEnds(store=self.late, audit=self.audit, claims=self.claims, **shared)
         release = Release(
             rules=self.rules,
             lists=lists,

@@ -1,5 +1,6 @@
 """A call whose answer is late is one call: one intent, one outcome, and one door for what comes."""
 
+import asyncio
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +12,9 @@ from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.labels import Integrity, ToolRule
 from gateway.domain.late import MOST_ASKED, Progress, Stage, ended
 from gateway.domain.tools import Kind, Profile, Target
+from gateway.pipeline.late_ends import LateEnds
 from gateway.pipeline.trail import Trail
+from gateway.storage.claims import ProcessClaims
 from gateway.wire import jsontext
 from gateway.wire.extensions import TASKS
 from tests.pipeline.house import (
@@ -573,6 +576,40 @@ async def test_what_nobody_asks_for_any_more_is_on_record_as_expired(
     house.now += 4000
     await house.ends.settle()
     assert house.late.unsettled(now=9e9) == []
+
+
+async def test_of_two_gateways_that_find_a_task_expired_one_records_it(house: House) -> None:
+    Works(house)
+    await begin(house)
+    house.now += 601
+    await asyncio.gather(*(house.ends.settle() for _ in range(2)))
+    assert [one["code"] for one in outcomes(house)] == ["task_expired"]
+
+
+async def test_what_one_gateway_records_is_settled_by_no_other(house: House) -> None:
+    Works(house)
+    await begin(house)
+    house.now += 601
+    (late,) = house.late.unsettled(now=9e9)
+    elsewhere = ProcessClaims(clock=house.clock, elsewhere=nobody)
+    other = LateEnds(
+        store=house.late,
+        audit=house.audit,
+        claims=elsewhere,
+        clock=house.clock,
+        new_id=house.new_id,
+    )
+    await other.settle()
+    about = Trail.of_late(late, house.call(), clock=house.clock, new_id=house.new_id)
+    await other.end(late, Stage.LOST, about)
+    assert outcomes(house) == []
+    await house.ends.settle()
+    assert [one["code"] for one in outcomes(house)] == ["task_lost"]
+
+
+async def nobody(what: str, now: float, until: float) -> bool:
+    """Have every claim be another gateway's."""
+    return not what or now >= until
 
 
 async def test_a_task_that_its_server_has_lost_is_on_record_as_lost(

@@ -13,6 +13,7 @@ from gateway.admin.person import How
 from gateway.admin.standing import StandingDesk
 from gateway.domain.approvals import ApprovalId, ApprovalRules, ApprovalState, Span
 from gateway.domain.document import Digest
+from gateway.storage.claims import ProcessClaims
 from gateway.web.approvals import ApprovalPages
 from gateway.web.cookies import BrowserCookies
 from gateway.web.pages import Pages
@@ -53,6 +54,7 @@ async def house(tmp_path):
             house.answers,
             house.approvals,
             journal,
+            claims=ProcessClaims(clock=house.clock),
             rules=ApprovalRules,
             barred=nobody_barred,
             issuer=HTTPS,

@@ -16,6 +16,7 @@ from gateway.ports.allowance import Portion, Use, Used
 from gateway.storage.postgres.connection import Connection, Session
 
 _PATIENCE_S: Final = 5.0
+_USE: Final = "SELECT use_proof_1(%s, %s, %s, %s)"
 _COUNT: Final = (
     "SELECT * FROM count_1(%s, %s::text[], %s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])"
 )
@@ -75,9 +76,26 @@ class PostgresAllowance:
         """Note the use of `proof`; see `UsedProofs`."""
         values = (proof.use, proof.made_at, proof.until + _MARGIN_S, now)
         with _known():
-            ((problem,),) = _asked(self._proofs, "SELECT use_proof_1(%s, %s, %s, %s)", values)
+            ((problem,),) = _asked(self._proofs, _USE, values)
         if problem is not None:
             raise ValueError(problem)
+
+    async def claim(self, what: str, now: float, until: float) -> bool:
+        """Claim `what` until then, and for some time more; false if another one has, or nobody knows.
+
+        It is used up as a proof is: by whoever is first.
+
+        Raises:
+            AuditUnavailable: It cannot be told whose it is.
+
+        """
+        values = (digest_of("claim", what), now, until, now)
+        try:
+            ((problem,),) = await asyncio.to_thread(_asked, self._proofs, _USE, values)
+        except psycopg.Error as error:
+            told = "which gateway is to record this cannot be told now"
+            raise AuditUnavailable(told, detail=str(error)) from error
+        return problem is None
 
     async def add(self, uses: Sequence[Use]) -> Sequence[Used]:
         """Add to counts; see `SharedCounts`. What it said is right, although more may be used by now."""

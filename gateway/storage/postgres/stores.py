@@ -21,6 +21,7 @@ from gateway.ports import Clock
 from gateway.ports.secrets import Sealer
 from gateway.storage.baselines import DurableBaselines
 from gateway.storage.choices import DurableChoices
+from gateway.storage.claims import ProcessClaims
 from gateway.storage.cosignatures import DurableCosignatures
 from gateway.storage.cursors import DurableCursors
 from gateway.storage.debts import DurableDebts
@@ -79,6 +80,7 @@ class PostgresStores(Encoding):
         self.spool = None
         self.board = base.board
         self.allowance = base.allowance
+        self.claims = ProcessClaims(clock=clock, elsewhere=base.allowance.claim)
         self._setting = setting
         self._base = base
         self._opened = opened

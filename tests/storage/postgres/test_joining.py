@@ -130,3 +130,12 @@ async def test_a_gateway_that_cannot_see_who_is_there_is_not_ready(
     async with joined(database, tmp_path / "var") as stores:
         stores.identity.close()
         assert (await stores.problem()).startswith("people and clients cannot be read: ")
+
+
+async def test_of_gateways_that_share_a_database_one_records_what_all_find(
+    database: str, tmp_path: Path
+) -> None:
+    async with joined(database, tmp_path / "one") as one, joined(database, tmp_path / "two") as two:
+        for claims, expected in ((one.claims, True), (two.claims, False), (one.claims, True)):
+            async with claims.taken("the end of something") as ours:
+                assert ours is expected

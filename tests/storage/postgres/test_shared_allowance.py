@@ -173,6 +173,30 @@ async def test_a_proof_that_cannot_be_noted_is_no_good(two: Two) -> None:
         await seen(two[0]).use_soon(proof(), owner="emma", now=NOW)
 
 
+async def test_of_many_gateways_one_has_what_is_claimed(two: Two, owner: Connection) -> None:
+    told = await asyncio.gather(*(each.claim("a", NOW, NOW + 60) for each in two for _ in range(4)))
+    assert sum(told) == 1
+    assert await two[0].claim("b", NOW, NOW + 60)
+    owner.execute(CRASH)
+    told = [await each.claim("a", NOW + 2.5, NOW + 62.5) for each in two]
+    assert told == [True, False]
+
+
+async def test_what_is_claimed_by_a_gateway_that_ended_is_anothers_in_time(two: Two) -> None:
+    one, other = two
+    assert await one.claim("a", NOW, NOW + 60)
+    other.forget(now=NOW + 59)
+    assert not await other.claim("a", NOW + 59, NOW + 119)
+    other.forget(now=NOW + 61)
+    assert await other.claim("a", NOW + 61, NOW + 121)
+
+
+async def test_what_cannot_be_claimed_is_nobodys(two: Two) -> None:
+    two[0].close()
+    with pytest.raises(AuditUnavailable):
+        await two[0].claim("a", NOW, NOW + 60)
+
+
 def attempts(allowance: PostgresAllowance, **more: float) -> Attempts:
     return Attempts(
         lambda: NOW,
