@@ -348,7 +348,9 @@ class Aggregate:
         async with aclosing(parts):
             async for part in parts:
                 events = events_of(part, self._limits)
-                found = await finished(call.source_ip, weight(part), list, events)
+                found: list[ServerEvent] = await finished(
+                    call.source_ip, weight(part), list, events
+                )
                 last = next((one.data for one in found if one.data), last)
         return last
 

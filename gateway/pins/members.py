@@ -25,7 +25,7 @@ class Members:
 
     def __init__(self, schema: Any) -> None:
         self._schema = schema
-        self._all = Known.of(_every_property(schema))
+        self._all = Known.of(every_property(schema))
         self._are_distinct = twin(self._all.names) is None
         """Whether no reader takes two of its names for one, wherever they stand."""
 
@@ -204,7 +204,8 @@ def _below(schemas: list[dict[str, Any]], name: str) -> list[Any]:
     return found
 
 
-def _every_property(schema: Any) -> Iterator[str]:
+def every_property(schema: Any) -> Iterator[str]:
+    """Yield each name that `schema` gives to a member, wherever it stands."""
     for node in objects_in(schema):
         yield from _properties(node)
 

@@ -10,6 +10,7 @@ import jsonschema_rs
 from gateway.domain._value import value
 from gateway.domain.document import member_path
 from gateway.pins.effort import ENDLESS, Effort, is_large, names_itself_inside
+from gateway.pins.members import every_property
 from gateway.pins.patterns import heavy_states, takes_long_to_make
 from gateway.pins.visible import visible
 
@@ -44,7 +45,10 @@ class UnusableSchema(ValueError):
 
 @value
 class Problem:
-    """Where a value is not what the schema asks for. It quotes names, never the value."""
+    """Where a value is not what the schema asks for.
+
+    It quotes the names that the schema gives to members. Any other is data, as the value is: `[*]`.
+    """
 
     path: str
     keyword: str
@@ -76,6 +80,7 @@ class SchemaCheck:
             raise UnusableSchema("a part of it is a document of its own")
         if takes_long_to_make(schema):
             raise UnusableSchema("its patterns have too many classes of signs")
+        self._schema = schema
         self._effort = Effort(schema)
         self._octets = len(json.dumps(schema))
         self._states = heavy_states(schema)
@@ -101,8 +106,12 @@ class SchemaCheck:
             return (self._first(content),)
         found = self._validator.iter_errors(content)
         return tuple(
-            _problem(error) for error, _ in zip(found, range(_MOST_PROBLEMS), strict=False)
+            self._problem(error) for error, _ in zip(found, range(_MOST_PROBLEMS), strict=False)
         )
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        return frozenset(every_property(self._schema))
 
     @cached_property
     def _most(self) -> int:
@@ -113,8 +122,21 @@ class SchemaCheck:
         try:
             self._validator.validate(content)
         except jsonschema_rs.ValidationError as error:
-            return _problem(error)
+            return self._problem(error)
         return Problem(path="$", keyword="the schema", expected="")
+
+    def _problem(self, error: jsonschema_rs.ValidationError) -> Problem:
+        path = "$"
+        for step in error.instance_path:
+            if isinstance(step, int):
+                path = f"{path}[{step}]"
+            elif step in self._named:
+                path = member_path(path, visible(step[:_LONGEST_NAME]))
+            else:
+                # Whoever wrote the value chose it: the text may be told to those who may not see that.
+                path += "[*]"
+        keyword = next(_words(error), "the schema")
+        return Problem(path=path, keyword=keyword, expected=_expected(error.kind.as_dict()))
 
     def _takes_too_long(self, content: Any, size: int) -> bool:
         if self._states * size > _MOST_MATCHED:
@@ -135,15 +157,6 @@ def _count(effort: Effort, depth: int) -> int:
 
 def _fetch_nothing(_: str) -> NoReturn:
     raise ValueError("nothing outside of the definition is fetched")
-
-
-def _problem(error: jsonschema_rs.ValidationError) -> Problem:
-    path = "$"
-    for step in error.instance_path:
-        name = visible(str(step)[:_LONGEST_NAME])
-        path = f"{path}[{step}]" if isinstance(step, int) else member_path(path, name)
-    keyword = next(_words(error), "the schema")
-    return Problem(path=path, keyword=keyword, expected=_expected(error.kind.as_dict()))
 
 
 def _words(error: jsonschema_rs.ValidationError) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """What a prompt says when it is used: its definition was approved, its text was not."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,10 @@ _ABOUT_THE_ANSWER = ("_meta", "ttlMs", "cacheScope", "resultType")
 """Members of a result that are no part of what the prompt says."""
 _MOST_TOLD = 20
 """Hints that are recorded of one text; a server could make a record of any length."""
+_PLACE = re.compile(
+    r"\$(?:\.(?:content|description|messages|name|resource|role|text|title|type|uri)|\[[0-9]+\])*"
+)
+"""A path of nothing but names of the protocol's; any other name is the server's words."""
 
 
 class Prompts:
@@ -40,7 +45,7 @@ class Prompts:
         shown = access.pinned.manifest.definition.content
         hints, digest = await finished(who, nodes, _read, shown, result)
         changed = digest is not None and await self._has_changed(access, digest)
-        problems = [f"{hint.code} at {hint.path}" for hint in hints[:_MOST_TOLD]]
+        problems = [f"{hint.code} at {_place(hint.path)}" for hint in hints[:_MOST_TOLD]]
         if changed:
             problems.append("$: is not what it was when it was first used")
         if changed and hints:
@@ -59,6 +64,11 @@ class Prompts:
         if not pin.body_digest:
             pin = await self._pins.keep_body(pin.target, pin.profile, digest)
         return pin.body_digest != digest
+
+
+def _place(path: str) -> str:
+    """Return `path` for a text that reaches whoever may not see what stands there."""
+    return path if _PLACE.fullmatch(path) else "a member that the protocol does not know"
 
 
 def _read(shown: dict[str, Any], result: Mapping[str, Any]) -> tuple[Sequence[Finding], str | None]:
