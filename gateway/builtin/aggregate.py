@@ -22,7 +22,7 @@ from gateway.builtin.offers import Offers
 from gateway.builtin.unqualified import Unqualified
 from gateway.builtin.waits import Waits
 from gateway.domain._value import value
-from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Reply
+from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Reply, ServerEvent
 from gateway.domain.identity import Credential, Principal
 from gateway.domain.nodes import amount, weight
 from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
@@ -348,9 +348,8 @@ class Aggregate:
         async with aclosing(parts):
             async for part in parts:
                 events = events_of(part, self._limits)
-                found: list[ServerEvent] = await finished(
-                    call.source_ip, weight(part), list, events
-                )
+                found: list[ServerEvent]
+                found = await finished(call.source_ip, weight(part), list, events)
                 last = next((one.data for one in found if one.data), last)
         return last
 

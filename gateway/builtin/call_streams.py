@@ -170,7 +170,9 @@ async def _pumped(
     try:
         async with aclosing(parts):
             async for part in parts:
-                for event in await finished(who, weight(part), list, events_of(part, limits)):
+                whole = events_of(part, limits)
+                events: list[ServerEvent] = await finished(who, weight(part), list, whole)
+                for event in events:
                     if event.data is not None:
                         await box.room_for(len(event.data))
                         box.put(event.data)

@@ -322,8 +322,13 @@ class Release:
         """
         read = await read_content(permit.principal.person, result, size, trail)
         label = expected.label.join(read)
+        problems: tuple[str, ...] = ()
+        who, nodes = permit.principal.person, most_nodes(size)
         try:
-            problems = await self._problems(permit, access, expected, result, size)
+            if access.target.kind is Kind.TOOL:
+                problems = await finished(who, nodes, self._checked, expected, result, size)
+            elif access.target.kind is Kind.PROMPT:
+                problems = await self._prompts.problems(access, result, who=who, nodes=nodes)
         except GatewayError:
             # Why it is withheld may tell something of it: the run has read it before that is told.
             await self._raised(permit, label, trail)
@@ -331,29 +336,6 @@ class Release:
         for problem in problems:
             trail.reasons("invalid_result", problem)
         return label.join(_UNVOUCHED) if problems else label
-
-    async def _problems(
-        self,
-        permit: Permit,
-        access: AccessRequest,
-        expected: "_Expected",
-        result: Mapping[str, Any],
-        size: int,
-    ) -> tuple[str, ...]:
-        """Return why an answer is not what its approved definition covers.
-
-        Raises:
-            GatewayError: It is not, and is withheld for that.
-
-        """
-        who, nodes = permit.principal.person, most_nodes(size)
-        match access.target.kind:
-            case Kind.TOOL:
-                return await finished(who, nodes, self._checked, expected, result, size)
-            case Kind.PROMPT:
-                return await self._prompts.problems(access, result, who=who, nodes=nodes)
-            case _:
-                return ()
 
     def _checked(
         self, expected: "_Expected", result: Mapping[str, Any], size: int

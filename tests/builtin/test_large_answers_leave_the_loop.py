@@ -19,7 +19,7 @@ from gateway.turns import Turns
 from gateway.upstream import own_client, own_events
 from gateway.upstream.own_asking import Asking
 from gateway.wire.jsontext import WireLimits
-from gateway.wire.server_message import ServerMessage
+from gateway.wire.server_message import ServerMessage, read_server_message
 from tests.builtin.front import NOTES, Site, sent, speaks
 from tests.pipeline.house import MAIL, Events, Seen, event, result, text
 
@@ -202,7 +202,7 @@ async def test_whom_it_can_be_for_is_told_when_it_comes_and_not_once_it_is_read(
     site.servers[MAIL].answer = speaks(answer)
     other = asyncio.create_task(site.ask("tools/call", CALL, **OLD, id_=1))
     await reached.wait()
-    loop, read = asyncio.get_running_loop(), own_client.read_server_message
+    loop, read = asyncio.get_running_loop(), read_server_message
 
     def slow(data: bytes, limits: WireLimits) -> ServerMessage:
         if len(data) > 20_000:

@@ -27,7 +27,7 @@ from gateway.upstream.http import HttpUpstream
 from gateway.upstream.replies import discard
 from gateway.upstream.settings import Limits, Timeouts, UpstreamSettings
 from gateway.wire.jsontext import WireLimits
-from gateway.wire.server_message import ServerMessage
+from gateway.wire.server_message import ServerMessage, read_server_message
 from tests.servers.process import nobodys_port
 from tests.servers.raw import (
     RawUpstream,
@@ -137,7 +137,7 @@ async def test_no_connection_is_a_failure() -> None:
 async def test_whether_it_has_answered_is_read_beside_the_loop(
     monkeypatch: pytest.MonkeyPatch, size: int, leaves: bool
 ) -> None:
-    ran, read = set[int](), guarded_module.read_server_message
+    ran, read = set[int](), read_server_message
 
     def noting(data: bytes, limits: WireLimits) -> ServerMessage:
         ran.add(threading.get_ident())
