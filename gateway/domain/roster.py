@@ -22,6 +22,10 @@ class Roster:
     def __init__(self, key: bytes) -> None:
         """`key` is one that these gateways have, and who keeps their database has not."""
         self._key = key
+        self._given_up: frozenset[str] = frozenset()
+        """Texts that came into force nowhere, and are newer than what is in force."""
+        self._most = 0
+        """The highest count of any text that a gateway has vouched for, as far as this one knows."""
         self.text = ""
         """Empty where nothing was ever registered."""
         self.servers: Mapping[str, Any] = {}
@@ -35,11 +39,33 @@ class Roster:
         """Have `text` be what is registered: it is in force, whether or not it can be taken up here."""
         if text != self.text:
             self.text, self.servers = text, _servers(text)
+            # What is counted no higher is refused by that.
+            self._given_up = frozenset(one for one in self._given_up if _count(one) > _count(text))
             self.changed()
+
+    def following(self, text: str) -> str:
+        """Return `text` as what is registered next: with a count that no gateway has vouched for before.
+
+        So whatever was refused is older than the next that comes into force.
+        """
+        return f"# {max(self._most, _count(self.text)) + 1}\n{text}"
 
     def vouched(self, text: str) -> str:
         """Return `text` as it is told to others; see `opened`."""
+        self._most = max(self._most, _count(text))
         return f"{self._mac(text)} {text}" if text else ""
+
+    def give_up(self, text: str) -> None:
+        """Have `text` come into force here no more, if it is not: whoever proposed it was told that it is nowhere.
+
+        A gateway has vouched for it, and whoever keeps the database has it.
+        """
+        if text != self.text:
+            self._given_up |= {text}
+
+    def is_given_up(self, text: str) -> bool:
+        """Whether `text` came into force nowhere, and may not any more."""
+        return text in self._given_up
 
     def opened(self, told: str) -> str:
         """Return what a gateway of ours has told.
@@ -48,7 +74,7 @@ class Roster:
         and what one said comes into force once.
 
         Raises:
-            ConfigError: None of ours has told it, or another was in force since.
+            ConfigError: None of ours has told it, it was given up, or another was in force since.
 
         """
         vouched, _, text = told.partition(" ")
@@ -56,6 +82,9 @@ class Roster:
             raise ConfigError("what is registered was written by none of these gateways")
         if text != self.text and _count(text) <= _count(self.text) > 0:
             raise ConfigError("what is registered is older than what was in force here")
+        if self.is_given_up(text):
+            raise ConfigError("what is registered was refused, and came into force nowhere")
+        self._most = max(self._most, _count(text))
         return text
 
     def _mac(self, text: str) -> str:
@@ -68,11 +97,6 @@ class Roster:
     def beside(self, policy: str) -> str:
         """Return what `policy` and what is registered now are called together."""
         return named(policy, self.text)
-
-
-def following(before: str, text: str) -> str:
-    """Return `text` as what is registered after `before`: it says how often that has changed."""
-    return f"# {_count(before) + 1}\n{text}"
 
 
 def tag(servers: str) -> str:

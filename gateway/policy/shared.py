@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.25
 _TOLD_EACH: Final = 8
-"""So many looks for one at what the others decide by, which is only to be told."""
+"""So many looks for one at what the others decide by, which is only to be told, and at what was refused."""
 _MEANWHILE: Final = "what is in force has changed meanwhile; look, and say it again"
 _MISNAMED: Final = "other servers are registered with it than its name says"
 _WAIT_S: Final = 0.05
@@ -59,6 +59,10 @@ class Shared:
         """What is in force next, as far as this gateway goes."""
         self._offers = False
         """Whether that is proposed here just now."""
+        self._asked = ""
+        """What was to be registered last, as far as this gateway has it. Told no more, it is nowhere."""
+        self._refused: frozenset[str] = frozenset()
+        """Names of what is registered nowhere, once it was looked at."""
         self._preparing: asyncio.Task[None] | None = None
         self._hearing = asyncio.Lock()
         self._posted = Posted(policy="", revision=0)
@@ -110,7 +114,10 @@ class Shared:
             name = named(policy, servers)
             self._next = _Ready(name=name, servers=servers)
             asked = with_servers(text, self._roster.vouched(servers))
-            if not await self._board.propose(name, asked, over=tag(before), anew=True):
+            proposed = await self._board.propose(name, asked, over=tag(before), anew=True)
+            self._asked = servers
+            if not proposed:
+                await self.step()
                 raise ConfigError(_MEANWHILE)
             await self._until_in_force(name)
         except PolicyUnavailable as error:
@@ -128,9 +135,14 @@ class Shared:
 
         """
         async with self._hearing:
-            decides = self._decides
+            if self._next is not None and self._roster.is_given_up(self._next.servers):
+                await self._drop()
+            decides, asked = self._decides, self._asked  # what was asked by now is told, or over
             prepared = decides if self._next is None else self._next.name
-            self._take(await self._board.hear(self._seat, decides=decides, prepared=prepared))
+            posted = await self._board.hear(self._seat, decides=decides, prepared=prepared)
+            if asked and not _has(posted, asked):
+                self._roster.give_up(asked)
+            self._take(posted)
 
     def _take(self, posted: Posted) -> None:
         """Decide by what is in force now; make ready for it, or for what is to be next, if that must be."""
@@ -186,6 +198,7 @@ class Shared:
         if named(policy, servers) != name:
             raise ConfigError(_MISNAMED)
         if servers != self._roster.text:
+            self._asked = servers
             await asyncio.to_thread(self._roster.admit, servers)
         if policy == self._called(self._holder.decides()):
             return _Ready(name=name, servers=servers)
@@ -269,12 +282,22 @@ class Shared:
                 trouble.is_new("")
                 if look % _TOLD_EACH == 0:
                     self._seats = await self._board.seats()
+                    await self._look_at_refused()
             except PolicyUnavailable as error:
                 if trouble.is_new(error.detail):
                     logger.warning("what all gateways decide by cannot be told: %s", error.detail)
             except Exception:
                 logger.exception("following the policy in force met a bug; it is looked at again")
             await asyncio.sleep(_LOOK_S)
+
+    async def _look_at_refused(self) -> None:
+        """Give up what others were told is registered nowhere: it may have been so between two looks."""
+        names = frozenset(await self._board.refused())
+        for name in names - self._refused:
+            text = await self._board.text(name)
+            with suppress(ConfigError):  # none of these gateways has written it, or it is older
+                self._roster.give_up(self._servers_in(text))
+        self._refused = names
 
     @property
     def problem(self) -> str:
@@ -307,3 +330,8 @@ class Shared:
             await self._board.leave(self._seat)
         except PolicyUnavailable as error:
             logger.info("the board was not told that this gateway ends: %s", error.detail)
+
+
+def _has(posted: Posted, servers: str) -> bool:
+    """Whether these servers are registered by what is in force, or by what is to be."""
+    return tag(servers) in {parts(posted.policy)[1], parts(posted.proposed)[1]}

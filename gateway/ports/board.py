@@ -63,6 +63,10 @@ class PolicyBoard(Protocol):
         """Return why it was refused; empty if it was not."""
         ...
 
+    async def refused(self) -> Sequence[str]:
+        """Return by which names servers were to be registered that are in force nowhere, the newest of them first."""
+        ...
+
     async def lacking(self, name: str) -> Sequence[str]:
         """Return who lives and could not decide by what is proposed by this name, by their names."""
         ...

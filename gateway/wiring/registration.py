@@ -18,7 +18,7 @@ from gateway.config.registered import (
     with_server,
     without_server,
 )
-from gateway.domain.roster import Roster, following
+from gateway.domain.roster import Roster
 from gateway.errors import BadCommand, ConfigError, EgressRefused, NotFound
 from gateway.storage.files import write_atomically
 from gateway.wiring.reading import require_same_process
@@ -183,7 +183,7 @@ class SharedRegistration(_Registry):
 
     async def _make(self, before: str | None, after: str, config: Config) -> None:
         require_same_process(self._current(), config)
-        await self._agree(before or "", following(before or "", after))
+        await self._agree(before or "", self._roster.following(after))
         await self._take_up()
 
 

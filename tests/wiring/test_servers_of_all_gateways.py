@@ -218,3 +218,31 @@ async def test_what_was_registered_once_comes_back_by_nobody_but_a_gateway(
         with pytest.raises(ConfigError, match="older than what was in force"):
             gateway.roster.opened(earlier)
     assert Roster(b"key").opened(told[1])  # whoever begins knows of nothing later
+
+
+def test_what_came_into_force_nowhere_is_older_than_whatever_does_next() -> None:
+    one, other = Roster(b"key"), Roster(b"key")
+    refused = one.following("x")
+    told = one.vouched(refused)
+    assert other.opened(told) == refused
+    for each in (one, other):
+        each.give_up(refused)
+        with pytest.raises(ConfigError, match="nowhere"):
+            each.opened(told)
+        after = each.following("x")
+        assert after == "# 2\nx"
+        each.put(after)
+        assert not each.is_given_up(refused)
+        with pytest.raises(ConfigError, match="older"):
+            each.opened(told)
+
+
+def test_what_is_in_force_is_given_up_by_nobody() -> None:
+    roster = Roster(b"key")
+    roster.put("# 1\nx")
+    roster.give_up("# 1\nx")
+    assert roster.opened(roster.vouched("# 1\nx")) == "# 1\nx"
+    roster.give_up("# 2\ny")
+    roster.give_up("# 3\nz")
+    roster.put("# 2\ny")
+    assert (roster.is_given_up("# 2\ny"), roster.is_given_up("# 3\nz")) == (False, True)

@@ -17,6 +17,11 @@ T = TypeVar("T")
 _PATIENCE_S: Final = 5.0
 _NUMBERS: Final = itertools.count(1)
 _LACKING: Final = "SELECT name FROM replicas WHERE heard > clock_timestamp() - interval '10 seconds' AND prepared <> %s ORDER BY name"
+_REFUSED: Final = """
+SELECT p.digest FROM policies AS p CROSS JOIN in_force AS f
+WHERE p.in_force_at IS NULL AND split_part(p.digest, '+', 2) NOT IN ('', split_part(f.policy, '+', 2), split_part(f.proposed, '+', 2))
+ORDER BY p.proposed_at DESC LIMIT 100
+"""
 _LIVE: Final = "SELECT name, decides FROM replicas WHERE heard > clock_timestamp() - interval '10 seconds' ORDER BY name"
 
 
@@ -68,6 +73,10 @@ class PostgresBoard:
         """Return why it was refused; see `PolicyBoard`."""
         rows = await self._ask("SELECT problem FROM policies WHERE digest = %s", (name,))
         return "".join(problem for (problem,) in rows)
+
+    async def refused(self) -> Sequence[str]:
+        """Return what was to be registered and is nowhere; see `PolicyBoard`."""
+        return [name for (name,) in await self._ask(_REFUSED)]
 
     async def lacking(self, name: str) -> Sequence[str]:
         """Return who lives and could not decide by it; see `PolicyBoard`."""

@@ -1,11 +1,12 @@
 """Of many gateways each decides by the policy in force; a change is in force at all of them, or at none."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -336,6 +337,170 @@ async def test_what_one_gateway_could_not_have_is_registered_nowhere(
         assert "`WEB` is not set" in found.value.problems[0]
         assert in_force(owner) == ("one", 1, "")
         assert [each.board.roster.text for each in (one, other)] == ["", ""]
+
+
+def refuses(_: str) -> None:
+    raise ConfigError("no", problems=["servers.yaml:1: `WEB` is not set"])
+
+
+def waiting_for(event: Event) -> Callable[[str], None]:
+    def admit(_: str) -> None:
+        event.wait(PATIENCE_S)
+
+    return admit
+
+
+async def refused(gateway: Gateway, servers: str) -> tuple[str, str]:
+    """Have what is to be registered refused by another one; return it, and the name of what had it."""
+    text = gateway.board.roster.following(servers)
+    with pytest.raises(ConfigError, match="at no gateway"):
+        await gateway.agreement.register(gateway.board.roster.text, text)
+    return text, named(gateway.decides, text)
+
+
+async def in_force_at_last(each: Gateway, owner: Connection, name: str) -> None:
+    """Have it be in force, as whoever owns the tables may say, and see that it is not so here."""
+    owner.execute("UPDATE in_force SET policy = %s, proposed = ''", (name,))
+    for _ in range(3):
+        await each.agreement.step()
+        if (preparing := each.agreement._preparing) is not None:
+            preparing.cancel()
+            await asyncio.wait([preparing])
+    with pytest.raises(ConfigError, match="nowhere"):
+        await each.agreement._made_ready(name)
+    assert name in each.agreement.problem
+
+
+async def test_what_was_refused_comes_into_force_by_nobodys_word_later(
+    address: str, owner: Connection
+) -> None:
+    """The text is signed and in the database: who registered it was told that it is nowhere."""
+    async with gateways(address, 3) as (one, other, third):
+        third.agreement._following.cancel()
+        owner.execute("DELETE FROM replicas WHERE name = %s", (third.agreement._seat,))
+        other.board.roster.admit = refuses
+        text, name = await refused(one, WEB)
+        other.board.roster.admit = lambda _: None
+        await other.agreement.step()
+        await third.agreement._look_at_refused()  # it was proposed between two looks
+        for each in (one, other, third):
+            assert each.board.roster.is_given_up(text)
+            await in_force_at_last(each, owner, name)
+            assert each.board.roster.text == ""
+
+
+async def test_whoever_begins_sees_what_was_refused_before(address: str) -> None:
+    async with gateways(address, 2) as (one, other):
+        other.board.roster.admit = refuses
+        text, _ = await refused(one, WEB)
+        async with gateways(address, 1) as (late,), asyncio.timeout(PATIENCE_S):
+            while not late.board.roster.is_given_up(text):
+                await asyncio.sleep(0.01)
+
+
+async def test_what_is_waited_for_still_is_given_up_by_nobody(
+    address: str, owner: Connection
+) -> None:
+    async with gateways(address, 2) as (one, other):
+        slow = Event()
+        other.board.roster.admit = waiting_for(slow)
+        text = one.board.roster.following(WEB)
+        change = asyncio.create_task(one.agreement.register("", text))
+        async with asyncio.timeout(PATIENCE_S):
+            while not in_force(owner)[2]:
+                await asyncio.sleep(0.01)
+        for each in (one, other):
+            await each.agreement.step()
+            await each.agreement._look_at_refused()
+            assert not each.board.roster.is_given_up(text)
+        slow.set()
+        await change
+        await knows(other, text)
+
+
+async def test_what_not_all_had_in_time_is_no_more_proposed_by_whoever_has_it(
+    address: str, owner: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any gateway's user of the database may propose; a gateway that had made it ready has it no more."""
+    async with gateways(address, 3) as (one, other, third):
+        monkeypatch.setattr(shared, "_PATIENCE_S", 1.0)
+        slow = Event()
+        other.board.roster.admit = waiting_for(slow)
+        _, name = await refused(one, WEB)
+        slow.set()
+        for each in (other, third):
+            await each.agreement.step()
+        content = await one.board.text(name)
+        assert await other.board.propose(name, content, over="", anew=True)
+        async with asyncio.timeout(PATIENCE_S):
+            while in_force(owner)[2]:
+                await asyncio.sleep(0.01)
+        assert in_force(owner)[0] == "one"
+        assert "came into force nowhere" in await one.board.problem(name)
+        assert [each.board.roster.text for each in (one, other, third)] == ["", "", ""]
+
+
+async def test_what_was_made_ready_and_refused_is_not_taken_up_later(
+    address: str, owner: Connection
+) -> None:
+    async with gateways(address, 2) as (one, other):
+        other.agreement._following.cancel()
+        text = one.board.roster.following(WEB)
+        name = named("one", text)
+        change = asyncio.create_task(one.agreement.register("", text))
+        async with asyncio.timeout(PATIENCE_S):
+            while in_force(owner)[2] != name:
+                await asyncio.sleep(0.01)
+        ready = await other.agreement._made_ready(name)
+        await one.board.refuse(name, "no")
+        with pytest.raises(ConfigError, match="at no gateway"):
+            await change
+        await other.agreement.step()
+        other.agreement._next = ready  # it took so long
+        owner.execute("UPDATE in_force SET policy = %s", (name,))
+        await other.agreement.step()
+        assert other.board.roster.text == ""
+        assert name in other.agreement.problem
+
+
+async def test_after_what_was_refused_the_next_is_registered_as_ever(
+    address: str, owner: Connection
+) -> None:
+    async with gateways(address, 2) as (one, other):
+        other.board.roster.admit = refuses
+        first, name = await refused(one, WEB)
+        other.board.roster.admit = lambda _: None
+        again = one.board.roster.following(WEB)
+        await registers(one, again)
+        await knows(other, again)
+        assert first != again
+        for each in (one, other):
+            with pytest.raises(ConfigError, match="older"):
+                await each.agreement._made_ready(name)
+        await other.agreement._look_at_refused()
+        await registers(other, other.board.roster.following(NONE))
+        await one.agreement._look_at_refused()
+        await knows(one, other.board.roster.text)
+        assert (one.agreement.problem, in_force(owner)[1]) == ("", 3)
+
+
+async def test_of_two_who_register_at_once_the_second_is_not_given_up_with_the_first(
+    address: str, owner: Connection
+) -> None:
+    """Both are counted alike: neither knows of the other's."""
+    async with gateways(address, 2) as (one, other):
+        texts = [each.board.roster.following(what) for each, what in ((one, WEB), (other, NEWS))]
+        told = await asyncio.gather(
+            *(
+                each.agreement.register("", text)
+                for each, text in zip((one, other), texts, strict=True)
+            ),
+            return_exceptions=True,
+        )
+        (kept,) = [text for text, error in zip(texts, told, strict=True) if error is None]
+        for each in (one, other):
+            await knows(each, kept)
+            assert each.agreement.problem == ""
 
 
 async def test_what_no_gateway_has_written_is_registered_nowhere(
