@@ -203,6 +203,8 @@ async def calls(code: str, folder: Path) -> dict[str, Beside]:
 class Slow:
     """A broker whose tools take their time."""
 
+    who = "alice"
+
     async def call(self, server: str, tool: str, arguments: Mapping[str, Any], *, seq: int) -> Any:
         """Return the arguments, later."""
         del server, tool, seq
@@ -212,6 +214,8 @@ class Slow:
 
 class Together:
     """A broker that answers once all programs wait for it, after a look at their memory."""
+
+    who = "alice"
 
     def __init__(self) -> None:
         self._waiting = 0

@@ -25,6 +25,8 @@ VARIANTS = ("bare", "jailed", "shipped")
 class Echo:
     """A broker that answers at once with what it got."""
 
+    who = "alice"
+
     async def call(self, server: str, tool: str, arguments: Mapping[str, Any], *, seq: int) -> Any:
         """Return the arguments."""
         del server, tool, seq

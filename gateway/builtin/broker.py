@@ -11,9 +11,11 @@ from gateway.builtin.extract import TOOL as EXTRACT
 from gateway.builtin.extract import Extractor
 from gateway.builtin.late_calls import LateCalls, is_late
 from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Permit, Reply
+from gateway.domain.nodes import amount, weight
 from gateway.domain.scripts import InScript, Script
 from gateway.domain.tools import Profile
 from gateway.ports.sandbox import NeedsApproval, ToolRefused
+from gateway.turns import QUICK_NODES, finished
 from gateway.wire import jsontext
 from gateway.wire.extensions import TASKS, with_params
 from gateway.wire.inbound import meta_of
@@ -81,6 +83,11 @@ class ScriptBroker:
         self._limits = limits
         self._new_id = new_id
 
+    @property
+    def who(self) -> str:
+        """Whose calls they are: the author's."""
+        return self._permit.principal.key
+
     async def call(self, server: str, tool: str, arguments: Mapping[str, Any], *, seq: int) -> Any:
         """Return the result of one call, as JSON values.
 
@@ -99,14 +106,21 @@ class ScriptBroker:
         if self._late is not None and is_late(message.result or {}):
             ask = partial(self._about, call)
             reply, message = await self._late.settled(message.result or {}, ask)
-        return self._told(reply, message)
+        result = self._result(reply, message)
+        return await finished(self.who, amount(result, QUICK_NODES), _content, result)
 
     async def _answered(self, call: Call) -> tuple[Reply, ServerMessage]:
         reply = await self._carrier.handle(call)
-        body = reply.body if isinstance(reply.body, bytes) else await self._last(call, reply.body)
-        if not body:
+        if isinstance(reply.body, bytes):
+            message = await self._read(reply.body) if reply.body else None
+        else:
+            message = await self._last(call, reply.body)
+        if message is None:
             raise ToolRefused(reply.code or "upstream_failed", "there was no answer", unknown=True)
-        return reply, read_server_message(body, self._limits)
+        return reply, message
+
+    async def _read(self, data: bytes) -> ServerMessage:
+        return await finished(self.who, weight(data), read_server_message, data, self._limits)
 
     async def _about(self, call: Call, method: str, handle: str) -> tuple[Reply, ServerMessage]:
         """Send a request about the task that `call` was answered with, of which its program knows nothing."""
@@ -150,17 +164,18 @@ class ScriptBroker:
             script=InScript(script=self._script, seq=seq),
         )
 
-    async def _last(self, call: Call, parts: AsyncGenerator[bytes, None]) -> bytes:
+    async def _last(self, call: Call, parts: AsyncGenerator[bytes, None]) -> ServerMessage | None:
         """Return the response at the end of a stream; what is asked on it is answered with a no."""
-        last = b""
+        last = None
         async with aclosing(parts):
             async for part in parts:
-                for event in events_of(part, self._limits):
+                events = events_of(part, self._limits)
+                for event in await finished(self.who, weight(part), list, events):
                     if not event.data:
                         continue
-                    message = read_server_message(event.data, self._limits)
+                    message = await self._read(event.data)
                     if message.form is Form.RESPONSE:
-                        last = event.data
+                        last = message
                     elif message.form is Form.REQUEST:
                         await self._decline(call, message)
         return last
@@ -178,7 +193,8 @@ class ScriptBroker:
             replace(call, id=CallId(self._new_id()), message=answer, definition_hash=None)
         )
 
-    def _told(self, reply: Reply, message: ServerMessage) -> Any:
+    def _result(self, reply: Reply, message: ServerMessage) -> Mapping[str, Any]:
+        """Return the result that an answer has; raises as `call`."""
         if message.error is not None:
             text = str(message.error.get("message", ""))[:_MOST_OF_A_TEXT]
             if reply.code is not None:
@@ -199,7 +215,7 @@ class ScriptBroker:
             )
         if result.get("isError") is True:
             raise ToolRefused("failed", _text(result), reached=True)
-        return _content(result)
+        return result
 
     def _require_no_question(self, refusal: Any) -> None:
         waits_for = refusal.get("approval_id") if isinstance(refusal, dict) else None

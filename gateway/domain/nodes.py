@@ -52,7 +52,7 @@ def most_nodes(octets: int) -> int:
 
 
 def amount(content: Any, most: int) -> int:
-    """Return how much work it is to go through `content`, which was read from JSON, in nodes.
+    """Return how much work it is to go through `content`, which is or is to be JSON, in nodes.
 
     It is not counted further than to more than `most`: telling that much is little work.
     """
@@ -67,7 +67,7 @@ def amount(content: Any, most: int) -> int:
         elif kind is dict:
             found += 2 * len(node)
             if found <= most:
-                found += _nodes_of("".join(map(str, node)))
+                found += _nodes_of("".join([name for name in node if type(name) is str]))
                 waiting += node.values()
         elif kind is list or kind is tuple:
             found += len(node)

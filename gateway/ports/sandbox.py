@@ -36,6 +36,11 @@ class NeedsApproval(Exception):
 class Broker(Protocol):
     """Carries out a program's calls, each as an ordinary call that is judged by itself."""
 
+    @property
+    def who(self) -> str:
+        """Whose calls they are, by the principal's key: what is large waits for their turn."""
+        ...
+
     async def call(self, server: str, tool: str, arguments: Mapping[str, Any], *, seq: int) -> Any:
         """Return the result of one call, as JSON values.
 

@@ -20,7 +20,7 @@ from gateway.sandbox.deno_pool import Processes
 from gateway.sandbox.deno_process import DenoProcess, NotStarted, build, words
 from gateway.sandbox.ending import NO_APPROVAL, End, out_of_time, result, used_up
 from gateway.sandbox.endings import Endings
-from gateway.sandbox.gate import Answer, BudgetSpent, Gate, WaitingCall, plain
+from gateway.sandbox.gate import Answer, BudgetSpent, Gate, WaitingCall
 from gateway.sandbox.names import ToolTable
 from gateway.sandbox.screen import Console
 
@@ -171,7 +171,7 @@ class _Conversation:
         while True:
             try:
                 frame = await self._process.read()
-                end = await self._died() if frame is None else self._heard(frame)
+                end = await (self._died() if frame is None else self._heard(frame))
             except ValueError:
                 return End(
                     status=ProgramStatus.CRASHED, error="the interpreter said what it cannot"
@@ -179,7 +179,7 @@ class _Conversation:
             if end is not None:
                 return end
 
-    def _heard(self, frame: Mapping[str, Any]) -> End | None:
+    async def _heard(self, frame: Mapping[str, Any]) -> End | None:
         """Take one thing that the process says; return an end if it is one.
 
         Raises:
@@ -191,7 +191,7 @@ class _Conversation:
             case {"t": "call", "id": int(number), "path": str(path), "arguments": given}:
                 named = given if isinstance(given, dict) else {}
                 positional = () if isinstance(given, dict) else (given,)
-                call = self._run.gate.begin(path, positional, named)
+                call = await self._run.gate.begin(path, positional, named)
                 answering = asyncio.get_running_loop().create_task(self._answered(number, call))
                 self._answering.add(answering)
                 return None
@@ -199,7 +199,7 @@ class _Conversation:
                 self._run.printed("", text, least=_SHORTEST_TOLD)
                 return None
             case {"t": "done", "value": value}:
-                return self._completed(value)
+                return await self._completed(value)
             case {"t": "unfit", "text": str(text)}:
                 error = f"the program's last value is {text}"
                 return End(status=ProgramStatus.OUTPUT, error=error)
@@ -210,9 +210,9 @@ class _Conversation:
             case _:
                 raise ValueError("this is nothing that is said here")
 
-    def _completed(self, value: object) -> End:
+    async def _completed(self, value: object) -> End:
         try:
-            found = plain(value, self._run.limits.value_bytes)
+            found = await self._run.gate.plain(value, self._run.limits.value_bytes)
         except ValueError as error:
             return End(status=ProgramStatus.OUTPUT, error=f"the program's last value is {error}")
         return End(status=ProgramStatus.OK, value=found)

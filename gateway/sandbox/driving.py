@@ -104,7 +104,7 @@ class Driver:
             unknown: ExternalSettledResult = {"exc_type": "NameError", "message": message}
             return await self.timed(snapshot.resume(unknown))
         if not snapshot.is_os_function:
-            call = self._gate.begin(name, snapshot.args, snapshot.kwargs)
+            call = await self._gate.begin(name, snapshot.args, snapshot.kwargs)
             self._pending[snapshot.call_id] = call
             return await self.timed(snapshot.resume({"future": ...}))
         if name in _IMPORTS:

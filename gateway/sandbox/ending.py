@@ -23,7 +23,6 @@ from gateway.domain.programs import (
     SandboxLimits,
 )
 from gateway.sandbox.bounded import FLOOD, BoundedRun
-from gateway.sandbox.gate import plain
 from gateway.sandbox.one_run import OneRun
 from gateway.sandbox.parking import ParkedRun
 from gateway.sandbox.screen import Console, screened_value
@@ -48,10 +47,10 @@ class End:
     waits_for: tuple[str, ...] = ()
 
 
-def completed(run: OneRun, complete: MontyComplete) -> End:
+async def completed(run: OneRun, complete: MontyComplete) -> End:
     """Return the end of a run that came to its last line."""
     try:
-        found = plain(complete.output, run.limits.value_bytes)
+        found = await run.gate.plain(complete.output, run.limits.value_bytes)
     except ValueError as error:
         return End(status=ProgramStatus.OUTPUT, error=f"the program's last value is {error}")
     return End(status=ProgramStatus.OK, value=found)

@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gateway.domain._value import value
+from gateway.domain.nodes import amount
 from gateway.domain.programs import CallState, ProgramCall, ProgramTool, SandboxLimits
 from gateway.ports.sandbox import Broker, NeedsApproval, ToolRefused
 from gateway.sandbox.names import ToolTable, shown
 from gateway.sandbox.screen import one_line
+from gateway.turns import QUICK_NODES, finished
 from gateway.wire import jsontext
 
 _DEPTH: Final = 64
@@ -123,7 +125,7 @@ class Gate:
         """What was called so far."""
         return tuple(map(self._now, self._calls))
 
-    def begin(
+    async def begin(
         self, path: str, positional: Sequence[Any], named: Mapping[str, Any]
     ) -> asyncio.Task[Answer | WaitingCall]:
         """Begin a call, and return what ends with its answer.
@@ -140,7 +142,8 @@ class Gate:
         if tool is None:
             return self._start(seq, self._refused(seq, "unknown_tool", "there is none"))
         try:
-            arguments = _arguments(positional, named, self._limits.arguments_bytes)
+            given = _given(positional, named)
+            arguments = await self.plain(given, self._limits.arguments_bytes)
         except ValueError as error:
             refusal = self._refused(seq, "invalid_arguments", f"the arguments are {error}")
             return self._start(seq, refusal)
@@ -161,6 +164,16 @@ class Gate:
                 waiting.seq, self._made(waiting.seq, waiting.path, tool, waiting.arguments)
             )
         return self._start(waiting.seq, work)
+
+    async def plain(self, content: Any, most: int) -> Any:
+        """Return what `plain` does; of what is large beside the loop, in the turn of its author.
+
+        Raises:
+            ValueError: As `plain`.
+
+        """
+        nodes = amount(content, QUICK_NODES)
+        return await finished(self._broker.who, nodes, plain, content, most)
 
     async def finish(self, within_s: float) -> None:
         """Wait for what is under way; cut off what takes longer than `within_s`.
@@ -216,7 +229,7 @@ class Gate:
             self._note(seq, CallState.WAITING)
             return WaitingCall(seq=seq, path=path, arguments=arguments, question=needed.question)
         try:
-            answer = Answer(value=plain(result, self._limits.result_bytes))
+            answer = Answer(value=await self.plain(result, self._limits.result_bytes))
         except ValueError as error:
             unusable = ToolRefused("invalid_result", f"its result is {error}", reached=True)
             return self._error(seq, unusable)
@@ -252,17 +265,15 @@ def _record(seq: int, path: str, tool: ProgramTool | None) -> ProgramCall:
     )
 
 
-def _arguments(positional: Sequence[Any], named: Mapping[str, Any], most: int) -> Mapping[str, Any]:
+def _given(positional: Sequence[Any], named: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments of a call: given by name, or as one dict.
 
     Raises:
-        ValueError: They are neither, or no JSON within the limits.
+        ValueError: They are neither.
 
     """
-    given: Any = named
-    if positional:
-        if named or len(positional) > 1 or not isinstance(positional[0], dict):
-            raise ValueError("to be given by name, or as one dict")
-        given = positional[0]
-    arguments: Mapping[str, Any] = plain(given, most)
-    return arguments
+    if not positional:
+        return named
+    if named or len(positional) > 1 or not isinstance(positional[0], dict):
+        raise ValueError("to be given by name, or as one dict")
+    return positional[0]

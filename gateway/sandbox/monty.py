@@ -256,7 +256,7 @@ async def _to_its_end(run: OneRun, snapshot: AsyncSnapshot) -> End:
     while True:
         stopped = await run.driver.go(snapshot)
         if isinstance(stopped, MontyComplete):
-            return completed(run, stopped)
+            return await completed(run, stopped)
         await run.gate.finish(run.left_s)
         parked = run.parked(stopped.dump()).encoded()
         if len(parked) <= run.limits.parked_bytes:

@@ -1,12 +1,15 @@
 """What the gateway makes of each call of a program, with a function of the test's in the program's place."""
 
 import json
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
+from gateway import turns
+from gateway.builtin import broker as broker_module
 from gateway.domain.approvals import Span
 from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.calls import Form, Permit, RawAnswer
@@ -168,6 +171,64 @@ async def test_a_server_that_asks_is_told_that_a_program_cannot_be_asked(
     ]
     assert [one["error"]["message"] for one in answers] == ["a program cannot be asked anything"]
     assert played.said == "nobody"
+
+
+@pytest.mark.parametrize(("size", "leaves"), [(1, False), (5_000, True)])
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_what_a_program_is_answered_is_read_beside_the_loop(
+    site: Site,
+    played: Played,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    streamed: bool,
+    size: int,
+    leaves: bool,
+) -> None:
+    ran: dict[str, set[bool]] = {}
+    loop = threading.get_ident()
+
+    def noting(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def note() -> None:
+            ran.setdefault(name, set()).add(threading.get_ident() != loop)
+
+        def done(*args: Any) -> Any:
+            note()
+            return work(*args)
+
+        def yielded(*args: Any) -> Any:
+            for one in work(*args):
+                note()
+                yield one
+
+        return yielded if name == "events_of" else done
+
+    for name in ("read_server_message", "events_of", "_content"):
+        monkeypatch.setattr(broker_module, name, noting(name, getattr(broker_module, name)))
+    said = {"content": [], "structuredContent": {"a": [0] * size}}
+
+    def answer(permit: Permit) -> RawAnswer:
+        final = {"jsonrpc": "2.0", "id": permit.call.message.id, "result": said}
+        return Events([event(final)]).answer() if streamed else result(permit, said)
+
+    site.house.server.answer = answer
+    await run(site)
+    assert played.said == said["structuredContent"]
+    does = {"read_server_message", "_content"} | ({"events_of"} if streamed else set())
+    assert ran == {name: {leaves} for name in does}
+
+
+async def test_what_a_program_is_answered_is_read_however_much_waits(
+    site: Site, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {"content": [], "structuredContent": {"a": [0] * 5_000}}
+
+    def answer(permit: Permit) -> RawAnswer:
+        monkeypatch.setattr(turns, "_TURNS", turns.Turns(most_waiting=0))
+        return result(permit, said)
+
+    site.house.server.answer = answer
+    await run(site)
+    assert played.said == said["structuredContent"]
 
 
 async def test_an_answer_that_is_none_may_have_been_carried_out(site: Site, played: Played) -> None:

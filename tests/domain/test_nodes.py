@@ -72,3 +72,14 @@ def test_what_is_beyond_ascii_is_more_work(ascii_only):
     assert weight(text) > 5 * weight(json.dumps(plain).encode())
     assert amount(names, 10**9) > 3 * amount(plain, 10**9)
     assert amount("\u7d50" * 80_000, 10**9) == 10_000
+
+
+class Unspeakable:
+    """A name that takes for ever to be written, as one of a program's own can."""
+
+    def __str__(self) -> str:
+        raise AssertionError
+
+
+def test_a_name_that_is_no_text_is_counted_unwritten():
+    assert amount({Unspeakable(): 1, 10**5000: 2}, 10**9) == 4

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from gateway.domain.programs import Program, ProgramResult, ProgramTool, SandboxLimits
 from gateway.ports.sandbox import Engine
@@ -26,6 +26,7 @@ _PLAIN = (dict, list, str, int, float, bool, type(None))
 class Seen:
     """A broker that answers with what it got."""
 
+    who: ClassVar[str] = "alice"
     calls: list[tuple[str, str, Mapping[str, Any]]] = field(default_factory=list)
 
     async def call(self, server: str, tool: str, arguments: Mapping[str, Any], *, seq: int) -> Any:

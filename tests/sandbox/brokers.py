@@ -28,6 +28,8 @@ Answering = Callable[[str, Mapping[str, Any], int], Awaitable[Any]]
 class Scripted:
     """Answers each call as it is told to, and notes which were made."""
 
+    who = "alice"
+
     def __init__(self, answer: Answering | None = None) -> None:
         self._answer = answer
         self.made: list[tuple[int, str, Mapping[str, Any]]] = []

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import math
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway import turns
 from gateway.domain.programs import CallState
+from gateway.sandbox import gate
 from gateway.sandbox.gate import plain
 from gateway.sandbox.monty import MontyEngine
 from tests.sandbox.brokers import Scripted, program, unchanged
@@ -144,3 +147,36 @@ async def test_a_result_that_is_no_json_reaches_no_program(value: Any, engine: M
     )
     assert "ToolError[invalid_result]" in result.error
     assert [call.state for call in result.side_effects] == [CallState.FAILED]
+
+
+@pytest.mark.parametrize(("size", "leaves"), [(1, False), (5_000, True)])
+async def test_what_is_large_becomes_json_beside_the_loop(
+    engine: MontyEngine, monkeypatch: pytest.MonkeyPatch, size: int, leaves: bool
+) -> None:
+    """The arguments of a call, its result, and the last value."""
+    ran: list[bool] = []
+
+    def noting(content: Any, most: int) -> Any:
+        ran.append(threading.get_ident() != loop)
+        return plain(content, most)
+
+    async def same(_: str, arguments: Mapping[str, Any], __: int) -> Any:
+        return arguments["a"]
+
+    loop = threading.get_ident()
+    monkeypatch.setattr(gate, "plain", noting)
+    code = f"await git.list(a=[0] * {size})"
+    result = await engine.run(program(code), Scripted(same), redact=unchanged)
+    assert result.value == [0] * size
+    assert ran == [leaves] * 3
+
+
+async def test_what_is_large_becomes_json_however_much_waits(
+    engine: MontyEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "_TURNS", turns.Turns(most_waiting=0))
+    code = "len(await git.list(a=[0] * 5000))"
+    broker = Scripted()
+    result = await engine.run(program(code), broker, redact=unchanged)
+    assert result.error == ""
+    assert len(broker.made[0][2]["a"]) == 5_000
