@@ -41,7 +41,8 @@ class Callers:
         used = self._used.get(owner)
         if owner not in self._by:
             self._admit(owner, principal, is_new=used is None)
-        self.note(owner, at)
+        self._used[owner] = at
+        self._used.move_to_end(owner)
         return default if used is None else used
 
     def _admit(self, owner: OwnerName, principal: Principal, *, is_new: bool) -> None:
