@@ -99,9 +99,9 @@ async def test_of_what_a_plane_begins_the_run_that_was_unused_for_longest_makes_
     state = {run.id: runs.find(run.id) for run in (first, second, third, *theirs)}
     ended = [name for name, one in state.items() if one is None or not one.live]
     assert ended == [second.id]
-    await runs.end(first.id)
+    await runs.end(third.id)
     await runs.begin(hosts[2], None)
-    assert runs.find(third.id).live  # type: ignore[union-attr]
+    assert runs.find(first.id).live  # type: ignore[union-attr]
 
 
 async def test_an_issuer_of_others_names_only_so_many_at_once(
