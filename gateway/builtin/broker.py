@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from gateway.builtin.extract import TOOL as EXTRACT
 from gateway.builtin.extract import Extractor
 from gateway.builtin.late_calls import LateCalls, is_late
-from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Permit, Reply
+from gateway.domain.calls import Call, CallId, Form, Message, OriginKind, Permit, Reply, ServerEvent
 from gateway.domain.nodes import amount, weight
 from gateway.domain.scripts import InScript, Script
 from gateway.domain.tools import Profile
@@ -170,7 +170,8 @@ class ScriptBroker:
         async with aclosing(parts):
             async for part in parts:
                 events = events_of(part, self._limits)
-                for event in await finished(self.who, weight(part), list, events):
+                whole: list[ServerEvent] = await finished(self.who, weight(part), list, events)
+                for event in whole:
                     if not event.data:
                         continue
                     message = await self._read(event.data)

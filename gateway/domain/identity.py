@@ -138,9 +138,6 @@ class Principal:
 
     key: str = field(default="", compare=False, repr=False)
     """Names the grant: everything that belongs to this principal is filed under it. Made of the others."""
-    person: str = field(default="", compare=False, repr=False)
-    """Names whoever is asked for, with whatever client: people make clients by themselves. What is shared
-    out, a turn or a place, is shared out among these. Made of the others."""
 
     person: str = field(default="", compare=False, repr=False)
     """Names whoever is asked for, with whatever client: people make clients by themselves. What is

@@ -23,7 +23,6 @@ OTHERWISE = {
     "pins/names.py::by_folding": "8 sets of approved names",
     "pipeline/decide.py::_second": "four, of times",
     "search/index.py::self._views": "64 sets of approved tools",
-    "storage/callers.py::self._of": "as many runs as one issuer or plane may begin",
     "storage/callers.py::self._of": "names of ours, 50,000 runs of one issuer or plane",
     "storage/callers.py::self._used": "names of ours, so many that one issuer or plane names; the idle are forgotten",
     "storage/disclosures.py::self._used": "digests, 20,000 of one principal; what is idle is forgotten",
