@@ -4,7 +4,7 @@ Remembering costs next to nothing; a result is read when a later call first asks
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from gateway.flow.carried import Carried, Search
 from gateway.flow.content import text_of as content_text
 from gateway.flow.folding import folded
 from gateway.flow.index import Index
+from gateway.flow.listed import Listed
 from gateway.flow.noted import Noted
 from gateway.flow.payloads import SHORTEST_VALUE, Payloads
 from gateway.flow.reading import Answered, Read
@@ -99,11 +100,13 @@ class Provenance:
         complete: bool = True,
         knows_secrets: bool = True,
         above: "Callable[[], Provenance | None]" = lambda: None,
+        listed: Listed | None = None,
     ) -> None:
         """`complete`: whether this is told of the run from where it could first be led.
 
         `knows_secrets`: whether from where it could first see one. `above` returns the provenance of
-        the run that sees all that this one sees, if there is one and it is remembered.
+        the run that sees all that this one sees, if there is one and it is remembered. `listed` is
+        what lists have shown to that run and its parts.
         """
         self.knows_secrets = knows_secrets
         self.is_elsewhere_too = False
@@ -125,8 +128,10 @@ class Provenance:
         self._read: deque[Read] = deque()
         self._places: Index[str, Read] = Index()
         """Values, and the results that have them."""
-        self._said: dict[str, tuple[Source, int]] = {}
-        """What calls carried while only the user can have chosen it, and how much had come by then."""
+        self._said: dict[str, tuple[Source, int, int]] = {}
+        """What calls carried while only the user can have chosen it, how much had come and how many
+        items had been listed by then."""
+        self._listed = Listed() if listed is None else listed
         self._said_octets = 0
         self._written = Carried(most=_MOST_WRITTEN)
         """What calls that may have been led write somewhere, and may read again."""
@@ -153,7 +158,8 @@ class Provenance:
         """
         left = self._left
         told = max(left["people"], left["titles"], left["records"]) if words else 0
-        return self._unread + self._unsearched + left["carried"] + told
+        looked = self._unread + self._listed.unread
+        return looked + self._unsearched + left["carried"] + told
 
     @property
     def octets(self) -> int:
@@ -161,7 +167,8 @@ class Provenance:
         waiting = self._unread
         said = len(self._said) * _ENTRY + self._said_octets
         written = _UNREAD * self._written.length
-        return _UNREAD * waiting + _READ * (self._octets - waiting) + said + written
+        read = _READ * (self._octets - waiting)
+        return _UNREAD * waiting + read + said + written + self._listed.octets
 
     def give_up(self) -> None:
         """Know from now on that not all of the run is remembered here: another gateway has some of it.
@@ -174,6 +181,7 @@ class Provenance:
         self._said.clear()
         self._said_octets = 0
         self._missed = True
+        self._listed.give_up()
         self.knows_secrets = False
         self.is_elsewhere_too = True
 
@@ -189,9 +197,16 @@ class Provenance:
         """Tell whether `text` may have been written somewhere by a call that was led."""
         return self._written.has(text)
 
+    def lists(self, items: Iterable[Mapping[str, Any]]) -> None:
+        """Note that a list showed `items` of which nobody approved a word.
+
+        It raises no label, and vouches for nothing: what a call carries afterwards may be from there.
+        """
+        self._listed.add(items)
+
     def remember(self, answered: Answered) -> None:
         """Keep a result for what is asked later."""
-        if answered.clean and not self._missed:
+        if answered.clean and not self._missed and self._listed.is_complete:
             self._note_said(answered)
         if secrets := secrets_of(answered):
             self._hide(secrets, answered.source)
@@ -220,7 +235,7 @@ class Provenance:
             if len(self._said) >= _MOST_SAID or self._said_octets >= _MOST_SAID_OCTETS:
                 return
             if len(text) >= SHORTEST_VALUE and text not in self._said:
-                self._said[text] = answered.source, self._arrived
+                self._said[text] = answered.source, self._arrived, self._listed.count
                 self._said_octets += 4 * len(text)
 
     def _forget_oldest(self) -> None:
@@ -286,13 +301,13 @@ class Provenance:
         return Known(proof=Proof.TYPED, integrity=untrusted, source=weak, minted=own, clean=clean)
 
     def _said_first(self, text: str) -> Source | None:
-        """Return the clean call that carried `text`, unless a result had shown it by then.
+        """Return the clean call that carried `text`, unless a result or a list had shown it by then.
 
-        What a result had shown, whoever called may have looked up: that is no word of the user's.
+        What these had shown, whoever called may have looked up: that is no word of the user's.
         """
-        source, arrived = self._said.get(text, (None, 0))
+        source, arrived, listed = self._said.get(text, (None, 0, 0))
         shown = any(read.serial <= arrived for read in self._places.having(text))
-        return None if shown else source
+        return None if shown or self._listed.had(text, listed, self._search) else source
 
     def seen(self, text: str) -> Source | None:
         """Return the newest result that has `text` as a value or an address, but did not ask it."""

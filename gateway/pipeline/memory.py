@@ -1,7 +1,8 @@
 """What each run's results contained, for as long as this process remembers.
 
 Forgetting is safe: a proof that is forgotten is no proof, labels are kept elsewhere, durably, and of
-a run that may have been led before, it is known that not all is known.
+a run that may have been led before, it is known that not all is known. Of what lists have shown, which
+raises no label, it is known as long as one of the run's parts is remembered.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from gateway.domain.flow import Run, RunId, RunState, untrusted_by
 from gateway.domain.labels import Confidentiality, Integrity
 from gateway.domain.nodes import most_nodes
 from gateway.flow.given import Given
+from gateway.flow.listed import Listed
 from gateway.flow.provenance import Provenance
 from gateway.turns import QUICK_NODES, finished, in_turn
 
@@ -33,6 +35,8 @@ class ProvenanceMemory:
         self._runs: Bounded[RunId, Provenance] = Bounded(most=_MOST_RUNS, octets=_OCTETS)
         self._locks: WeakValueDictionary[RunId, asyncio.Lock] = WeakValueDictionary()
         """Of each run that is gone through beside the loop, or waited for: one after the other."""
+        self._listed: WeakValueDictionary[RunId, Listed] = WeakValueDictionary()
+        """By whole run, as long as anything is remembered of it or of one of its parts."""
         self.given = Given()
         """What servers gave out, in whichever run: it is theirs."""
 
@@ -98,6 +102,7 @@ class ProvenanceMemory:
         if found is None:
             state = self._find(run.id)
             found = Provenance(
+                listed=self._listed.setdefault(run.part_of or run.id, Listed()),
                 complete=state is not None and _was_never_led(state.run),
                 knows_secrets=state is not None and _has_seen_no_secret(state.run),
                 above=lambda: None if run.part_of is None else self._runs.get(run.part_of),

@@ -1,6 +1,6 @@
 """Stages 10 and 11 on one message: what an upstream said becomes what the caller may see."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -368,8 +368,9 @@ class Release:
         answered: Answered | None = None,
         *,
         given: Mapping[str, Any] | None = None,
+        listed: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Keep what was `answered`, and what its server gave out: `size` bytes of both.
+        """Keep what was `answered` or `listed`, and what its server gave out: `size` bytes of all.
 
         What else its run has seen takes nothing from what it proves.
         """
@@ -379,6 +380,7 @@ class Release:
             # proves nothing about where it may go.
             if answered is not None and permit.call.server != OWN:
                 provenance.remember(answered)
+            provenance.lists(listed)
             if given is not None:
                 self._note_given(permit, provenance, given)
 
@@ -448,7 +450,8 @@ class Release:
         shown = await self._lists.show(permit, kind, items)
         trail.reasons("shown", f"{len(shown.items)} of {shown.offered} are shown")
         given = {**(message.result or {}), member: shown.items}
-        await self._keep(permit, permit.run, len(message.data), given=given)
+        listed = _unapproved(kind, shown.items, message.result or {})
+        await self._keep(permit, permit.run, len(message.data), given=given, listed=listed)
         if kind is Kind.RESOURCE:
             # Definitions are shown as a person approved them; of resources nobody has seen any.
             await self._raise_for(permit, message.result or {}, len(message.data), trail)
@@ -507,6 +510,15 @@ def _answered(
 
 def _reads_interface(permit: Permit, access: AccessRequest) -> bool:
     return permit.call.message.method == "resources/read" and is_ui(access.target.name)
+
+
+def _unapproved(
+    kind: Kind, items: Sequence[Mapping[str, Any]], result: Mapping[str, Any]
+) -> Sequence[Mapping[str, Any]]:
+    """Return what a list says in its server's words alone: of resources all, and where it goes on."""
+    cursor = result.get("nextCursor")
+    frame = [] if cursor is None else [{"nextCursor": cursor}]
+    return [*items, *frame] if kind is Kind.RESOURCE else frame
 
 
 def _require_progress(params: Mapping[str, Any], result: Mapping[str, Any]) -> None:

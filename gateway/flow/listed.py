@@ -1,0 +1,89 @@
+"""What lists have shown of which nobody approved a word: whoever calls may have it from there."""
+
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import Any, Final
+
+from gateway.domain.bounded import digest_of
+from gateway.flow.carried import Carried, Search
+from gateway.flow.results import said_in
+
+_MOST: Final = 4096
+_MOST_OCTETS: Final = 256 * 1024
+"""Of different items, as JSON; beyond them of no value is it known that no list showed it."""
+_LETTERS: Final = 512 * 1024
+"""Bytes, in every spelling."""
+_READ: Final = 4
+"""How many times its bytes an item takes, read or not; its letters are counted besides."""
+_ENTRY: Final = 400
+"""Bytes of an item beside these."""
+
+
+class Listed:
+    """The items of lists that a whole run was shown: all of its parts see them.
+
+    Hosts ask for lists whenever they connect, so an item that comes again costs next to nothing, and
+    any other one is read when something is asked first. None is forgotten.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        """How many were shown by now; with it `had` tells what was shown before."""
+        self.is_complete = True
+        """Whether all of them are known here."""
+        self._known: set[bytes] = set()
+        self._waiting: deque[tuple[Mapping[str, Any], int]] = deque()
+        self._noted = 0
+        """Bytes of the items, and of those among them that were read."""
+        self._looked = 0
+        self._shown = Carried(most=_LETTERS)
+        self._lengths: list[int] = []
+        """How much each item and those before it carried."""
+        self._adding = Lock()
+        self._reading = Lock()
+
+    @property
+    def unread(self) -> int:
+        """How many bytes are looked at when something is asked next."""
+        return self._noted - self._looked
+
+    @property
+    def octets(self) -> int:
+        """How many bytes this takes at most."""
+        return _READ * (self._noted + self._shown.length) + _ENTRY * len(self._known)
+
+    def add(self, items: Iterable[Mapping[str, Any]]) -> None:
+        """Note that `items` were shown; they are kept, and nobody may change them."""
+        with self._adding:
+            for item in items:
+                if not self.is_complete:
+                    return
+                text = json.dumps(item, sort_keys=True)
+                name = digest_of(text)
+                if name in self._known:
+                    continue
+                if self.count >= _MOST or self._noted + len(text) > _MOST_OCTETS:
+                    self.is_complete = False
+                    return
+                self._known.add(name)
+                self._noted += len(text)
+                self._waiting.append((item, len(text)))
+                self.count += 1
+
+    def give_up(self) -> None:
+        """Know from now on that not all of them are known here."""
+        self.is_complete = False
+
+    def had(self, text: str, count: int, search: Search | None = None) -> bool:
+        """Tell whether one of the first `count` items may have shown `text`, in whatever spelling."""
+        if count == 0:
+            return False
+        with self._reading:
+            while self._waiting:
+                item, octets = self._waiting.popleft()
+                self._shown.add(said_in(item))
+                self._lengths.append(self._shown.length)
+                self._looked += octets
+            return self._shown.has(text, self._lengths[count - 1], search)
