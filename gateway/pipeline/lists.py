@@ -1,12 +1,13 @@
 """What a list shows: the approved definitions that this principal may know of."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final, TypeAlias
 
+from gateway.dlp.masking import DUTIES, Masker
 from gateway.domain._value import value
 from gateway.domain.calls import Call, Permit
-from gateway.domain.decisions import Obligation
+from gateway.domain.decisions import Decision, Duty, Obligation
 from gateway.domain.icons import icons_are_safe
 from gateway.domain.nodes import amount
 from gateway.domain.tools import Kind, Pin, PinStatus, Profile, Target, UpstreamId
@@ -17,11 +18,17 @@ from gateway.pins.ui import interface_item, named_interfaces
 from gateway.pins.verify import verify
 from gateway.pipeline.filter import meet
 from gateway.pipeline.keeper import PinKeeper
-from gateway.pipeline.visibility import Visibility, redactions
+from gateway.pipeline.sensitive import MASKING
+from gateway.pipeline.visibility import Visibility
 from gateway.ports import PinStore
 from gateway.turns import QUICK_NODES, finished, in_steps
 from gateway.wire.extensions import without_tasks
 from gateway.wire.greeting import server_item
+
+MaskerFor: TypeAlias = Callable[[Iterable[Obligation]], Masker | None]
+_Told: TypeAlias = tuple[list[Obligation], Masker | None, Any]
+"""What is to be changed in an item, what masks there, and the item."""
+_CHANGES: Final = frozenset({Duty.REDACT, *DUTIES})
 
 
 @value
@@ -52,20 +59,24 @@ class ListFilter:
         self._identities = identities
         self._portable = portable
 
-    async def show(self, permit: Permit, kind: Kind, items: Sequence[Any]) -> Shown:
+    async def show(
+        self, permit: Permit, kind: Kind, items: Sequence[Any], masker_for: MaskerFor
+    ) -> Shown:
         """Return what is served of a list that the upstream has just sent.
 
         What it sent is compared with the pins first, durably; then the approved definitions are
-        served in its place, and only what policy lets the principal know of.
+        served in its place, and only what policy lets the principal know of. What masks where nobody
+        approved anything is of `masker_for`.
 
         Raises:
+            Denied: Policy wants something masked of a class that there is not.
             PolicyUnavailable: There was no usable answer.
             AuditUnavailable: A change could not be recorded.
 
         """
         call = permit.call
         if kind is Kind.RESOURCE:
-            return await self._resources(permit, items)
+            return await self._resources(permit, items, masker_for)
         targets = await self._keeper.compare(call.server, call.profile, kind, items)
         found = [(target, self._pins.find(target, call.profile)) for target in targets]
         usable = [(t, pin) for t, pin in found if pin is not None and self.is_served(pin)]
@@ -121,7 +132,9 @@ class ListFilter:
             if pin.target.kind is Kind.TOOL and pin.profile is call.profile
         )
 
-    async def _resources(self, permit: Permit, items: Sequence[Any]) -> Shown:
+    async def _resources(
+        self, permit: Permit, items: Sequence[Any], masker_for: MaskerFor
+    ) -> Shown:
         """Show single resources as they are; the server's own pin stands for each of them."""
         call = permit.call
         server = Target(server=call.server, kind=Kind.SERVER, name=call.server)
@@ -141,8 +154,9 @@ class ListFilter:
         visible = await self._visibility.of(call, permit.principal, asked)
         # Nobody has approved what is said of them: duties are met on it, as on a result.
         told = await self._visibility.asked(call, permit.principal, asked)
+        owed = _Owed(masker_for)
         duties = [
-            (redactions(decision), item)
+            (*owed.by(decision), item)
             for item, seen, (decision, _) in zip(named, visible, told, strict=True)
             if seen
         ]
@@ -173,9 +187,25 @@ def _named(items: Sequence[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _work(told: Sequence[tuple[list[Obligation], Any]]) -> int:
-    return amount([item for duties, item in told if duties], QUICK_NODES)
+class _Owed:
+    """What decisions want changed in what is listed; mostly they want the same of all."""
+
+    def __init__(self, masker_for: MaskerFor) -> None:
+        self._masker_for = masker_for
+        self._last: tuple[list[Obligation], Masker | None] = ([], None)
+
+    def by(self, decision: Decision) -> tuple[list[Obligation], Masker | None]:
+        duties = [one for one in decision.obligations if one.duty in _CHANGES]
+        if duties != self._last[0]:
+            self._last = duties, self._masker_for(duties)
+        return self._last
 
 
-def _met(told: Sequence[tuple[list[Obligation], Any]]) -> list[Mapping[str, Any]]:
-    return [meet(duties, item) for duties, item in told]
+def _work(told: Sequence[_Told]) -> int:
+    if any(masker is not None for _, masker, _ in told):
+        return MASKING
+    return amount([item for duties, _, item in told if duties], QUICK_NODES)
+
+
+def _met(told: Sequence[_Told]) -> list[Mapping[str, Any]]:
+    return [meet(duties, item, masker=masker) for duties, masker, item in told]

@@ -447,7 +447,8 @@ class Release:
         if len(items) > _MOST_ITEMS:
             raise UpstreamFailed("the upstream server's list is too long", detail=str(len(items)))
         _require_progress(permit.call.message.params, message.result or {})
-        shown = await self._lists.show(permit, kind, items)
+        masker_for = partial(self._duties.masker, permit)
+        shown = await self._lists.show(permit, kind, items, masker_for)
         trail.reasons("shown", f"{len(shown.items)} of {shown.offered} are shown")
         given = {**(message.result or {}), member: shown.items}
         listed = _unapproved(kind, shown.items, message.result or {})

@@ -116,7 +116,7 @@ class Visibility:
 
 def _work(told: Sequence[_Told]) -> int:
     """Return how much there is to redact, in nodes."""
-    pins = (pin for _, decision, (_, pin) in told if redactions(decision))
+    pins = (pin for _, decision, (_, pin) in told if _redactions(decision))
     return most_nodes(sum(len((pin.approved or pin.observed).definition.canonical) for pin in pins))
 
 
@@ -132,11 +132,11 @@ def _shows(decision: Decision, target: Target, pin: Pin) -> bool:
     """
     definition = (pin.approved or pin.observed).definition.content
     shown = {"name": target.name} if target.kind is Kind.RESOURCE else definition
-    return decision.verdict is not Verdict.DENY and meet(redactions(decision), shown) == shown
+    return decision.verdict is not Verdict.DENY and meet(_redactions(decision), shown) == shown
 
 
-def redactions(decision: Decision) -> list[Obligation]:
-    """Return what `decision` wants to be blotted out of what is listed."""
+def _redactions(decision: Decision) -> list[Obligation]:
+    """Return what `decision` wants to be blotted out of what is listed as it was approved."""
     return [duty for duty in decision.obligations if duty.duty is Duty.REDACT]
 
 

@@ -160,6 +160,19 @@ async def test_what_a_list_shows_is_redacted_or_not_shown(house: House) -> None:
         assert len(listed) == 1
 
 
+@pytest.mark.parametrize("duty", [Duty.MASK, Duty.TOKENIZE, Duty.DROP])
+async def test_what_a_list_says_of_resources_is_masked(house: House, duty: Duty) -> None:
+    asks(house, Phase.LIST, duty)
+    listed = [{"uri": "a", "name": "a"}, {"uri": "b", "name": "b", "description": f"no. {SECRET}"}]
+    house.server.answer = lambda permit: Events(
+        [event({"jsonrpc": "2.0", "id": 1, "result": {"resources": listed}})]
+    ).answer()
+    seen = await house.handle(house.request("resources/list", profile=Profile.LEGACY))
+    shown = seen.messages[-1]["result"]["resources"]
+    assert shown[0] == listed[0]
+    assert (shown[1]["uri"], SECRET in json.dumps(shown)) == ("b", False)
+
+
 @pytest.mark.parametrize(
     "spelt",
     [SECRET, int(SECRET), 4.111111111111111e15, -int(SECRET), {SECRET: 1}, [float(SECRET)],

@@ -447,6 +447,18 @@ async def test_what_a_list_shows_is_redacted_beside_the_loop(
     assert (threading.get_ident() not in threads[work]) is leaves
 
 
+async def test_what_a_list_shows_is_masked_beside_the_loop(threads: dict[str, set[int]]):
+    house = the_house()
+    await house.approve_all()
+    mask = Obligation(duty=Duty.MASK, detail={"classes": ["card"]})
+    house.rule.says = lambda q: decision(Verdict.ALLOW, obligations=[mask])
+    listed = {"resources": [{"uri": "mail://1", "name": "n"}]}
+    house.server.answer = lambda permit: result(permit, listed)
+    threads.clear()
+    assert b"mail://1" in (await house.handle(house.request("resources/list"))).bytes
+    assert threading.get_ident() not in threads["_met"]
+
+
 @pytest.mark.parametrize(("octets", "leaves"), [(100, False), (100_000, True)])
 async def test_what_a_prompt_says_is_looked_through_beside_the_loop(
     threads: dict[str, set[int]], octets: int, leaves: bool
