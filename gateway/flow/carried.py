@@ -33,6 +33,11 @@ _MOST_KEPT_OCTETS = 4 * 1024 * 1024
 _ENTRY = 200
 """Bytes of a spelling beside its letters."""
 
+_MOST_CALLS = 16 * 1024
+_OF_A_CALL = 400
+_OF_A_PIECE = 125
+"""Bytes beside the letters."""
+
 _END = BOUNDARY.encode()
 
 
@@ -149,6 +154,8 @@ class Carried:
         self._calls: list[_Call] = []
         self._pieces: dict[bytes, int] = {}
         """The whole texts of all calls together, and at what length each was carried first."""
+        self._in_calls = 0
+        """How many whole texts they have, each counted by itself."""
         self._most = most
         self.length = len(self._letters)
         """How much was carried by now; with it `has` tells what was carried before."""
@@ -172,7 +179,14 @@ class Carried:
                 self._most = self.length
             self.length += 1
             return
-        self._keep(b"".join(letters), b"".join(apart))
+        if letters:
+            self._keep(b"".join(letters), b"".join(apart))
+
+    @property
+    def octets(self) -> int:
+        """How many bytes this takes at most."""
+        many = self._in_calls + len(self._pieces)
+        return 3 * self.length + _OF_A_CALL * len(self._calls) + _OF_A_PIECE * many
 
     def _keep(self, letters: bytes, apart: bytes) -> None:
         begin, words_begin = len(self._letters) - 1, len(self._words) - 1
@@ -180,6 +194,7 @@ class Carried:
         self._letters += letters
         self._words += apart
         pieces = frozenset(p for p in letters.split(_END) if 0 < len(p) <= _LONGEST_IN_PARTS)
+        self._in_calls += len(pieces)
         for piece in pieces:
             if len(piece) > 1 and not piece.isdigit():  # those that every call has tell nothing
                 self._pieces.setdefault(piece, len(self._letters))
@@ -245,7 +260,7 @@ class Carried:
         return True
 
     def _require_room(self, length: int) -> None:
-        if self._overflows(length):
+        if self._overflows(length) or len(self._calls) == _MOST_CALLS:
             raise TooMuch("more than is kept")
 
     def _overflows(self, length: int) -> bool:

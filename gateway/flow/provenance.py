@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from gateway.domain._value import value
 from gateway.domain.flow import Match, Proof, Source
 from gateway.domain.labels import Confidentiality, Effect, Integrity
+from gateway.domain.nodes import MOST_NODES, amount
 from gateway.flow.carried import Carried, Search
 from gateway.flow.content import text_of as content_text
 from gateway.flow.folding import folded
@@ -29,9 +30,14 @@ _MOST_SAID = 4096
 _MOST_SAID_OCTETS = 1024 * 1024
 """Bytes of them, from which on no more are."""
 
-_READ = 20
-"""How many times its bytes a result takes that was looked at and is searched."""
+_MOST_WEIGHT = 32 * 1024 * 1024
+"""Bytes that all results of a run take, looked at or not."""
 _UNREAD = 4
+"""How many times its bytes a result takes that was not looked at: one wide sign makes all of a text wide."""
+_NODE = 96
+"""Bytes of a value or a name in it."""
+_EACH = 2048
+
 _ENTRY = 200
 """Bytes of a text that is kept, beside its letters."""
 
@@ -87,7 +93,8 @@ def may_write(effect: Effect | None, *, clean: bool) -> bool:
 class Provenance:
     """The latest results of one run, at most `results` of them and `octets` bytes together.
 
-    The oldest are forgotten first, and one that is too large alone is not kept. A proof that is
+    So many bytes are of text; of numbers and short texts, which take more memory, it is fewer. The
+    oldest are forgotten first, and one that is too large alone is not kept. A proof that is
     forgotten is no proof. A payload that is forgotten is no longer recognised, but the run's label
     still tells that it may be there.
     """
@@ -117,14 +124,16 @@ class Provenance:
         self._most_results = results
         self._most_octets = octets
         self._octets = 0
+        self._weight = 0
+        """How many bytes it takes to keep the results, and what was made of them."""
         self._unread = 0
         """How many bytes were not looked at."""
         self._unsearched = 0
         """How many of those that were are not searchable for a payload."""
         self._left: Counter[str] = Counter()
         """How many of them `Read` has not made what of."""
-        self._waiting: deque[tuple[Answered, int, int]] = deque()
-        """With how much had been written by then, and the serial that it is read under."""
+        self._waiting: deque[tuple[Answered, int, int, int]] = deque()
+        """With how much had been written by then, its serial, and how many bytes it takes until it is read."""
         self._read: deque[Read] = deque()
         self._places: Index[str, Read] = Index()
         """Values, and the results that have them."""
@@ -163,12 +172,9 @@ class Provenance:
 
     @property
     def octets(self) -> int:
-        """How many bytes this takes at most."""
-        waiting = self._unread
+        """About how many bytes this takes, whatever shape its results have."""
         said = len(self._said) * _ENTRY + self._said_octets
-        written = _UNREAD * self._written.length
-        read = _READ * (self._octets - waiting)
-        return _UNREAD * waiting + read + said + written + self._listed.octets
+        return self._weight + said + self._written.octets + self._listed.octets
 
     def give_up(self) -> None:
         """Know from now on that not all of the run is remembered here: another gateway has some of it.
@@ -210,15 +216,22 @@ class Provenance:
             self._note_said(answered)
         if secrets := secrets_of(answered):
             self._hide(secrets, answered.source)
-        if answered.octets > self._most_octets:
+        too_large = answered.octets > self._most_octets
+        if too_large or (weight := _weight_of(answered)) > _MOST_WEIGHT:
             self._missed = True
             return
         self._arrived += 1
         self._octets += answered.octets
         self._unread += answered.octets
-        self._waiting.append((answered, self._written.length, self._arrived))
-        while self._octets > self._most_octets or (
-            len(self._read) + len(self._waiting) > self._most_results
+        self._weight += weight
+        self._waiting.append((answered, self._written.length, self._arrived, weight))
+        self._forget_what_is_too_much()
+
+    def _forget_what_is_too_much(self) -> None:
+        while (
+            self._octets > self._most_octets
+            or self._weight > _MOST_WEIGHT
+            or len(self._read) + len(self._waiting) > self._most_results
         ):
             self._forget_oldest()
 
@@ -240,8 +253,9 @@ class Provenance:
 
     def _forget_oldest(self) -> None:
         if not self._read:
-            answered, _, serial = self._waiting.popleft()
+            answered, _, serial, weight = self._waiting.popleft()
             self._octets -= answered.octets
+            self._weight -= weight
             self._unread -= answered.octets
             self._forget_said(serial, self._said)
             return
@@ -255,6 +269,7 @@ class Provenance:
         for noted in self._noted.values():
             noted.drop(oldest.serial)
         self._octets -= oldest.octets
+        self._weight -= oldest.weight
         self._places.drop(oldest, oldest.values)
 
     def _forget_said(self, serial: int, texts: Collection[str]) -> None:
@@ -385,7 +400,7 @@ class Provenance:
 
     def _look(self) -> None:
         while self._waiting:
-            answered, written, serial = self._waiting.popleft()
+            answered, written, serial, weight = self._waiting.popleft()
             level = level_of(answered, secrets_of(answered))
             read = Read(answered, written, serial, level, self._left)
             self._serial = read.serial
@@ -395,3 +410,12 @@ class Provenance:
             if not read.trusted:
                 self._voices.add(read.serial, Spoken(read.texts))
             self._places.add(read, read.values)
+            self._weight += read.weight - weight
+            self._missed |= read.weight > _MOST_WEIGHT
+            self._forget_what_is_too_much()
+
+
+def _weight_of(answered: Answered) -> int:
+    """Return how many bytes a result takes that nobody looked at, whatever shape it has."""
+    nodes = amount(answered.content, MOST_NODES) + amount(answered.arguments, MOST_NODES)
+    return _UNREAD * answered.octets + _NODE * nodes + _EACH

@@ -229,9 +229,12 @@ class Record:
 
 
 def records(document: Any) -> Iterator[Record]:
-    """Yield the items of the first list of objects in `document`, and `document` as a whole."""
-    for item in _items(document):
-        yield _record(item, whole=False)
+    """Yield the items of the first list of objects in `document`, and `document` as a whole.
+
+    What says nothing is no item.
+    """
+    items = (_record(item, whole=False) for item in _items(document))
+    yield from (item for item in items if item.texts)
     yield _record(document, whole=True)
 
 

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from gateway.domain.bounded import Bounded, digest_of
 from gateway.domain.calls import Call, Permit
 from gateway.domain.identity import Principal
+from gateway.domain.shares import octets_of_call
 from gateway.errors import ProtocolError
 from gateway.pipeline.asides import Asides
 from gateway.pipeline.trail import Trail
@@ -19,9 +20,8 @@ from gateway.wire.server_message import ServerMessage
 
 _MOST: Final = 20_000
 _OCTETS: Final = 8 * 1024**2
-"""Of each of the two: a call whose stream was cut is kept whole, with what it was given."""
-_PARSED: Final = 4
-"""How many times its bytes a message takes, read."""
+_CUT_OCTETS: Final = 32 * 1024**2
+"""A call whose stream was cut is kept whole, with what it was given."""
 
 RpcId: TypeAlias = str | int
 
@@ -29,7 +29,7 @@ RpcId: TypeAlias = str | int
 class Conversations:
     def __init__(self) -> None:
         self._asked: Bounded[bytes, str] = Bounded(most=_MOST, octets=_OCTETS)
-        self._cut: Bounded[bytes, tuple[Permit, Trail]] = Bounded(most=_MOST, octets=_OCTETS)
+        self._cut: Bounded[bytes, tuple[Permit, Trail]] = Bounded(most=_MOST, octets=_CUT_OCTETS)
         self.asides = Asides()
         """What requests and tokens are called at servers."""
 
@@ -75,7 +75,7 @@ class Conversations:
         id_ = permit.call.message.id
         if permit.session is not None and id_ is not None:
             key = _key(permit.call, permit.principal, permit.session, id_)
-            self._cut.put(key, (permit, trail), _PARSED * len(permit.call.message.body))
+            self._cut.put(key, (permit, trail), octets_of_call(permit.call))
 
     def resume(self, permit: Permit, id_: RpcId) -> tuple[Permit, Trail] | None:
         """Return, once, the call of this session that response `id_` belongs to."""

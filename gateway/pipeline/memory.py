@@ -22,8 +22,8 @@ from gateway.turns import QUICK_NODES, finished, in_turn
 T = TypeVar("T")
 
 _MOST_RUNS: Final = 256
-_OCTETS: Final = 32 * 1024**2
-"""Of all runs together; one whose payloads are searched takes some 12 MiB at most."""
+_OCTETS: Final = 64 * 1024**2
+"""Of all runs together; the results of one take half of it at most."""
 
 
 class ProvenanceMemory:

@@ -213,19 +213,22 @@ async def test_a_uri_that_is_long_is_a_source_by_its_digest():
     assert max(len(source.tool) for source in run.sources) <= LONGEST_SOURCE
 
 
-async def test_calls_whose_streams_were_cut_are_kept_within_their_bytes(monkeypatch):
-    monkeypatch.setattr(conversations, "_OCTETS", 4 * ENTRY)
+@pytest.mark.parametrize(("body", "many"), [(b"x", 6), (b"x" * 10_000, 1), (b"[]," * 200, 1)])
+async def test_calls_whose_streams_were_cut_are_kept_within_their_bytes(monkeypatch, body, many):
+    """They count for what they become once they are read."""
+    most = 100_000
+    monkeypatch.setattr(conversations, "_CUT_OCTETS", most)
     house = House()
     await house.approve_all()
     await house.handle(house.call())
     permit = house.server.saw[0]
     open_ = Conversations()
-    for id_, size in enumerate((1, 1, ENTRY)):
-        message = replace(permit.call.message, id=id_, body=b"x" * size)
+    for id_ in range(10):
+        message = replace(permit.call.message, id=id_, body=body)
         call = replace(permit.call, message=message)
         open_.cut(replace(permit, call=call, session="s"), Trail(call, clock=Hand(), new_id=str))
-    assert len(open_._cut) <= 2
-    assert open_._cut.octets <= 4 * ENTRY
+    assert len(open_._cut) == many
+    assert open_._cut.octets <= most
 
 
 async def test_what_runs_have_read_is_kept_within_its_bytes(monkeypatch):
