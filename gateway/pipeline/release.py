@@ -380,7 +380,8 @@ class Release:
             # proves nothing about where it may go.
             if answered is not None and permit.call.server != OWN:
                 provenance.remember(answered)
-            provenance.lists(listed)
+            if listed:
+                provenance.lists(listed)
             if given is not None:
                 self._note_given(permit, provenance, given)
 

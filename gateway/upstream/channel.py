@@ -17,15 +17,14 @@ from typing import Any, Final, TypeAlias
 
 from gateway.domain._value import value
 from gateway.domain.calls import Form, RawAnswer
-from gateway.domain.nodes import weight
 from gateway.errors import GatewayError, LimitExceeded, UpstreamFailed
-from gateway.turns import finished
 from gateway.upstream.child import Child
 from gateway.upstream.faults import unusable
 from gateway.upstream.inbox import Ending, Heard, Inbox, Messages
+from gateway.upstream.replies import read_in_turn
 from gateway.upstream.settings import LocalSettings
 from gateway.wire.jsonrpc import METHOD_NOT_FOUND
-from gateway.wire.server_message import ServerMessage, read_server_message
+from gateway.wire.server_message import ServerMessage
 
 logger = logging.getLogger(__name__)
 
@@ -231,9 +230,7 @@ class Channel:
 
     async def _take(self, line: bytes) -> None:
         try:
-            message = await finished(
-                self.person, weight(line), read_server_message, line, self._limits.wire
-            )
+            message = await read_in_turn(self.person, line, self._limits.wire)
         except UpstreamFailed as error:
             if line.startswith((b"{", b"[")):
                 # It may have been the answer of any of them.

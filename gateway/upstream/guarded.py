@@ -10,13 +10,11 @@ from http import HTTPStatus
 from typing import Final, Self
 
 from gateway.domain.calls import Form, Message, Permit, RawAnswer, ServerEvent
-from gateway.domain.nodes import weight
 from gateway.errors import GatewayError, UpstreamFailed
 from gateway.ports import Upstream
-from gateway.turns import finished
 from gateway.upstream.breaker import Breaker, Trial
+from gateway.upstream.replies import read_in_turn
 from gateway.wire.jsontext import WireLimits
-from gateway.wire.server_message import read_server_message
 
 _LISTENS: Final = "subscriptions/listen"
 _RESUMES: Final = "last-event-id"
@@ -177,8 +175,7 @@ class WatchedEvents:
         if self._last is None:
             return False
         try:
-            who, nodes = self._permit.principal.key, weight(self._last)
-            message = await finished(who, nodes, read_server_message, self._last, self._limits)
+            message = await read_in_turn(self._permit.principal.key, self._last, self._limits)
         except GatewayError:
             return False
         return message.form is Form.RESPONSE

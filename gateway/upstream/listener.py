@@ -3,17 +3,14 @@
 from collections.abc import Callable
 
 from gateway.domain.calls import ServerEvent
-from gateway.domain.nodes import weight
 from gateway.domain.tools import Kind, Profile, UpstreamId
-from gateway.turns import finished
 from gateway.upstream.client import converse
 from gateway.upstream.exchange import Exchange
 from gateway.upstream.faults import unusable
-from gateway.upstream.replies import discard
+from gateway.upstream.replies import discard, read_in_turn
 from gateway.upstream.stream import EventStream
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import Sender, find
-from gateway.wire.server_message import read_server_message
 
 
 async def listen(
@@ -48,6 +45,5 @@ async def listen(
 async def _changed(server: UpstreamId, event: ServerEvent, limits: WireLimits) -> tuple[Kind, ...]:
     if event.data is None:
         return ()
-    said = await finished(server, weight(event.data), read_server_message, event.data, limits)
-    row = find(Sender.SERVER, said.method)
+    row = find(Sender.SERVER, (await read_in_turn(server, event.data, limits)).method)
     return () if row is None else row.announces

@@ -27,7 +27,7 @@ from gateway.upstream.own_events import Events, abandon, answer_in, in_an_event,
 from gateway.upstream.own_resume import Resumed
 from gateway.upstream.own_sessions import Session, Sessions, notification, request, worded
 from gateway.upstream.own_subscriptions import METHODS, Subscriptions
-from gateway.upstream.replies import discard
+from gateway.upstream.replies import discard, read_in_turn
 from gateway.upstream.settings import Limits, Timeouts
 from gateway.wire import jsontext
 from gateway.wire.eras import is_stateless
@@ -403,8 +403,7 @@ class OwnClient:
         await self._relay.reject(asking.beside(asking.message), jsontext.write(content).encode())
 
     async def read(self, of: Permit, data: bytes) -> ServerMessage:
-        who = of.principal.key
-        return await finished(who, weight(data), read_server_message, data, self._wire)
+        return await read_in_turn(of.principal.key, data, self._wire)
 
 
 def _under(id_: Id, content: Mapping[str, Any]) -> bytes:

@@ -13,15 +13,13 @@ from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
 
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, ServerEvent
-from gateway.domain.nodes import weight
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import GatewayError, LimitExceeded, ProtocolError, UpstreamFailed
 from gateway.ports import Upstream
 from gateway.ports.front import Listeners, holder_of
-from gateway.turns import finished
 from gateway.upstream.faults import late, unusable
 from gateway.upstream.own_sessions import Session, Sessions, request, worded
-from gateway.upstream.replies import ErrorAnswer, discard, result_of
+from gateway.upstream.replies import ErrorAnswer, discard, read_in_turn, result_of
 from gateway.wire import jsontext
 from gateway.wire.eras import headers_for
 from gateway.wire.inbound import CONTENT_TYPE
@@ -37,7 +35,7 @@ from gateway.wire.notices import (
 )
 from gateway.wire.operations import LISTEN, subscribed
 from gateway.wire.own_session import abilities_of
-from gateway.wire.server_message import ServerMessage, read_server_message
+from gateway.wire.server_message import ServerMessage
 
 SUBSCRIBE: Final = "resources/subscribe"
 UNSUBSCRIBE: Final = "resources/unsubscribe"
@@ -289,8 +287,7 @@ class Subscriptions:
                 return
 
     async def _said(self, permit: Permit, data: bytes) -> ServerMessage:
-        who = permit.principal.key
-        return await finished(who, weight(data), read_server_message, data, self._wire)
+        return await read_in_turn(permit.principal.key, data, self._wire)
 
     def _tell(self, principal: str, line: _Line, message: ServerMessage) -> None:
         """Tell everybody who follows the resource; what nobody follows nobody is told of."""

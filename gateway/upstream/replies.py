@@ -8,11 +8,13 @@ from typing import Any, Final
 
 from gateway.domain._value import value
 from gateway.domain.calls import Form, RawAnswer
+from gateway.domain.nodes import weight
 from gateway.errors import UpstreamFailed
+from gateway.turns import finished
 from gateway.upstream.faults import PUBLIC, unusable
 from gateway.wire.in_our_name import hear
 from gateway.wire.jsontext import WireLimits
-from gateway.wire.server_message import ServerMessage
+from gateway.wire.server_message import ServerMessage, read_server_message
 
 _EDGE: Final = 200
 """Bytes at either end in which the id is looked for."""
@@ -92,6 +94,16 @@ async def reply_in(
     finally:
         await discard(answer)
     raise unusable(f"{method}: the stream ended without a response")
+
+
+async def read_in_turn(who: str, data: bytes, limits: WireLimits) -> ServerMessage:
+    """Return the one message in `data`; a large one is read beside the loop, in the turn of `who`.
+
+    Raises:
+        UpstreamFailed: As `read_server_message`.
+
+    """
+    return await finished(who, weight(data), read_server_message, data, limits)
 
 
 def read_reply(replied: Replied, method: str, limits: WireLimits) -> Mapping[str, Any]:

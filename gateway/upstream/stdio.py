@@ -11,14 +11,12 @@ from http import HTTPStatus
 
 from gateway.domain.calls import Form, Message, Permit, RawAnswer
 from gateway.domain.identity import Principal
-from gateway.domain.nodes import weight
 from gateway.domain.tools import Profile
 from gateway.errors import ProtocolError
-from gateway.turns import finished
 from gateway.upstream.channel import Asked, Channel
 from gateway.upstream.local import Channels, status
+from gateway.upstream.replies import read_in_turn
 from gateway.upstream.settings import LocalSettings
-from gateway.wire.server_message import read_server_message
 
 
 class StdioUpstream:
@@ -119,10 +117,7 @@ class StdioUpstream:
         return tuple(one for one in self._channels.of(owner.key) if one.stateless)
 
     async def _is_error(self, owner: Principal, body: bytes) -> bool:
-        nodes, limits = weight(body), self._limits.wire
-        return (
-            await finished(owner.person, nodes, read_server_message, body, limits)
-        ).error is not None
+        return (await read_in_turn(owner.person, body, self._limits.wire)).error is not None
 
 
 def _asked(message: Message) -> Asked:

@@ -16,7 +16,7 @@ from gateway.builtin import aggregate, call_streams, homeward
 from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
 from gateway.domain.tools import Profile
 from gateway.turns import Turns
-from gateway.upstream import own_client, own_events
+from gateway.upstream import own_client, own_events, replies
 from gateway.upstream.own_asking import Asking
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.server_message import ServerMessage, read_server_message
@@ -37,6 +37,7 @@ READS: list[tuple[Any, str]] = [
     (own_client, "read_server_message"),
     (own_client, "_under"),
     (own_events, "data_event"),
+    (replies, "read_server_message"),
     (Asking, "named"),
 ]
 
@@ -93,17 +94,19 @@ async def site_of(profile: Profile) -> Site:
     return await Site(spoken=frozenset({profile})).furnish()
 
 
-WHOLE = {"homeward.read_server_message", "homeward.result_for", "own_client.read_server_message"}
-STREAMED = WHOLE | {"homeward.events_of", "homeward.data_event", "own_events.data_event"}
+TOLD = {"homeward.read_server_message", "homeward.result_for", "Asking.named"}
+WHOLE = TOLD | {"own_client.read_server_message"}
+STREAMED = TOLD | {"replies.read_server_message", "own_events.data_event"}
+STREAMED |= {"homeward.events_of", "homeward.data_event"}
 
 
 @pytest.mark.parametrize(("size", "leaves"), [(1, False), (2_000, True)])
 @pytest.mark.parametrize(
     "how",
     [
-        (False, Profile.MODERN, WHOLE | {"Asking.named"}),
-        (True, Profile.MODERN, STREAMED | {"Asking.named"}),
-        (True, Profile.LEGACY, STREAMED | {"Asking.named", "call_streams.events_of"}),
+        (False, Profile.MODERN, WHOLE),
+        (True, Profile.MODERN, STREAMED),
+        (True, Profile.LEGACY, STREAMED | {"call_streams.events_of"}),
     ],
 )
 async def test_an_answer_is_read_and_told_beside_the_loop(
@@ -210,7 +213,7 @@ async def test_whom_it_can_be_for_is_told_when_it_comes_and_not_once_it_is_read(
             gone.wait(60)
         return read(data, limits)
 
-    monkeypatch.setattr(own_client, "read_server_message", slow)
+    monkeypatch.setattr(replies, "read_server_message", slow)
     call = site.ask("tools/call", CALL, **{**OLD, "session": "esr.2"}, id_=2)
     asking = asyncio.create_task(call)
     await reading.wait()

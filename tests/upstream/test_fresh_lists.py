@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -9,9 +10,12 @@ from aiohttp import web
 
 from gateway.domain.tools import Kind, Profile, UpstreamId
 from gateway.errors import UnknownTool, UpstreamFailed, UpstreamResting
+from gateway.upstream import listener, replies
 from gateway.upstream.breaker import Breaker, Patience
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.personal import People
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.sse import data_event
 from tests.servers.raw import answers, hangs
 from tests.upstream.permits import Connected
 from tests.upstream.speaking import (
@@ -226,3 +230,18 @@ async def test_a_caller_in_a_family_that_the_server_does_not_speak_harms_nobody_
         assert breaker.count() == 0
         clock.now += 2
         assert await refused(crawler) is None
+
+
+@pytest.mark.parametrize(("size", "leaves"), [(1, False), (5_000, True)])
+async def test_what_is_said_of_lists_at_length_is_read_beside_the_loop(monkeypatch, size, leaves):
+    ran, read = set(), replies.read_server_message
+
+    def noting(data, limits):
+        ran.add(threading.get_ident())
+        return read(data, limits)
+
+    monkeypatch.setattr(replies, "read_server_message", noting)
+    said = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    event = data_event(json.dumps({**said, "params": {"a": [0] * size}}).encode())
+    assert await listener._changed(RAW, event, WireLimits()) == (Kind.TOOL,)
+    assert (threading.get_ident() not in ran) is leaves

@@ -19,7 +19,7 @@ from gateway.errors import (
     UpstreamResting,
 )
 from gateway.ports import Upstream
-from gateway.upstream import guarded as guarded_module
+from gateway.upstream import replies
 from gateway.upstream.breaker import Breaker, Patience
 from gateway.upstream.faults import Challenged
 from gateway.upstream.guarded import GuardedUpstream
@@ -143,7 +143,7 @@ async def test_whether_it_has_answered_is_read_beside_the_loop(
         ran.add(threading.get_ident())
         return read(data, limits)
 
-    monkeypatch.setattr(guarded_module, "read_server_message", noting)
+    monkeypatch.setattr(replies, "read_server_message", noting)
     many = b",".join([b"0"] * size)
     done = b'data: {"jsonrpc":"2.0","id":7,"result":{"a":[%b]}}\n\n' % many
     async with guarded(resets, failures=2, most=20_000) as at:
