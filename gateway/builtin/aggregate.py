@@ -348,8 +348,7 @@ class Aggregate:
         async with aclosing(parts):
             async for part in parts:
                 events = events_of(part, self._limits)
-                found: list[ServerEvent]
-                found = await finished(call.source_ip, weight(part), list, events)
+                found = await finished(call.source_ip, weight(part), list[ServerEvent], events)
                 last = next((one.data for one in found if one.data), last)
         return last
 

@@ -170,8 +170,7 @@ class ScriptBroker:
         async with aclosing(parts):
             async for part in parts:
                 events = events_of(part, self._limits)
-                whole: list[ServerEvent] = await finished(self.who, weight(part), list, events)
-                for event in whole:
+                for event in await finished(self.who, weight(part), list[ServerEvent], events):
                     if not event.data:
                         continue
                     message = await self._read(event.data)

@@ -170,9 +170,8 @@ async def _pumped(
     try:
         async with aclosing(parts):
             async for part in parts:
-                whole = events_of(part, limits)
-                events: list[ServerEvent] = await finished(who, weight(part), list, whole)
-                for event in events:
+                events = events_of(part, limits)
+                for event in await finished(who, weight(part), list[ServerEvent], events):
                     if event.data is not None:
                         await box.room_for(len(event.data))
                         box.put(event.data)
