@@ -206,12 +206,13 @@ async def test_whom_it_can_be_for_is_told_when_it_comes_and_not_once_it_is_read(
     other = asyncio.create_task(site.ask("tools/call", CALL, **OLD, id_=1))
     await reached.wait()
     loop, read = asyncio.get_running_loop(), read_server_message
+    loop = asyncio.get_running_loop()
 
     def slow(data: bytes, limits: WireLimits) -> ServerMessage:
         if len(data) > 20_000:
             loop.call_soon_threadsafe(reading.set)
             gone.wait(60)
-        return read(data, limits)
+        return read_server_message(data, limits)
 
     monkeypatch.setattr(replies, "read_server_message", slow)
     call = site.ask("tools/call", CALL, **{**OLD, "session": "esr.2"}, id_=2)

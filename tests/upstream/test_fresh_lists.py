@@ -15,6 +15,7 @@ from gateway.upstream.breaker import Breaker, Patience
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.personal import People
 from gateway.wire.jsontext import WireLimits
+from gateway.wire.server_message import read_server_message
 from gateway.wire.sse import data_event
 from tests.servers.raw import answers, hangs
 from tests.upstream.permits import Connected
@@ -234,11 +235,11 @@ async def test_a_caller_in_a_family_that_the_server_does_not_speak_harms_nobody_
 
 @pytest.mark.parametrize(("size", "leaves"), [(1, False), (5_000, True)])
 async def test_what_is_said_of_lists_at_length_is_read_beside_the_loop(monkeypatch, size, leaves):
-    ran, read = set(), replies.read_server_message
+    ran = set()
 
     def noting(data, limits):
         ran.add(threading.get_ident())
-        return read(data, limits)
+        return read_server_message(data, limits)
 
     monkeypatch.setattr(replies, "read_server_message", noting)
     said = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
