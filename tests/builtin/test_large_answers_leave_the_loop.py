@@ -205,7 +205,6 @@ async def test_whom_it_can_be_for_is_told_when_it_comes_and_not_once_it_is_read(
     site.servers[MAIL].answer = speaks(answer)
     other = asyncio.create_task(site.ask("tools/call", CALL, **OLD, id_=1))
     await reached.wait()
-    loop, read = asyncio.get_running_loop(), read_server_message
     loop = asyncio.get_running_loop()
 
     def slow(data: bytes, limits: WireLimits) -> ServerMessage:

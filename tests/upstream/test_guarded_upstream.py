@@ -29,7 +29,6 @@ from gateway.upstream.settings import Limits, Timeouts, UpstreamSettings
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.server_message import ServerMessage, read_server_message
 from tests.servers.process import nobodys_port
-from tests.servers.process import free_port
 from tests.servers.raw import (
     RawUpstream,
     Script,
@@ -138,7 +137,6 @@ async def test_no_connection_is_a_failure() -> None:
 async def test_whether_it_has_answered_is_read_beside_the_loop(
     monkeypatch: pytest.MonkeyPatch, size: int, leaves: bool
 ) -> None:
-    ran, read = set[int](), read_server_message
     ran = set[int]()
 
     def noting(data: bytes, limits: WireLimits) -> ServerMessage:
