@@ -45,7 +45,21 @@ class RunKeeper(Protocol):
         ...
 
     async def end(self, run: RunId) -> Run | None: ...
-    async def lower_label(self, run: RunId, seen: Label, label: Label) -> Run | None: ...
+    async def look_at(self, run: RunId) -> str:
+        """Return by what a person's look at a live run is known; empty, where there is none.
+
+        Whatever is read from memory after that is of this look, or newer.
+        """
+        ...
+
+    async def lower_label(self, run: RunId, seen: Label, label: Label, *, look: str) -> Run | None:
+        """Give the run `label` in place of `seen`, durably, on a person's word.
+
+        `None`, and nothing changes, if its label is no longer `seen`, or if anything has come into
+        it since that `look`, also what it has read before: what was read meanwhile is not what the
+        person spoke for. The client's whole run keeps its own, and what a plane owes stays owed.
+        """
+        ...
 
 
 RunRecords = Callable[[str, int], Awaitable[Rows]]
@@ -91,6 +105,7 @@ class RunDesk:
         """Return a run with the results that its label comes from, and its steps in their order.
 
         `because` says why it is untrusted, and `principals` whose calls these are. `left_out` says that there were more steps before these.
+        `look` names this look at it, for `relabel`; it is empty where the run has ended.
 
         Raises:
             Forbidden: The person is neither approver, admin nor auditor; so for `picture`.
@@ -98,12 +113,14 @@ class RunDesk:
 
         """
         person.need(*_READERS)
+        look = await self._runs.look_at(RunId(run))  # before all that is shown of it
         await self._journal.read(person, "runs.show", run)
         state, story = await self._told(run)
         head: Row = {"run": run, "live": False} if state is None else _row(state)
         sources = () if state is None else state.run.sources
         return {
             **head,
+            "look": look,
             "because": [] if state is None else list(why_untrusted(state.run.label, sources)),
             "sources": [
                 {
@@ -158,13 +175,17 @@ class RunDesk:
         seen_confidentiality: ConfidentialityWord,
         integrity: IntegrityWord,
         confidentiality: ConfidentialityWord,
+        look: str,
         note: str,
     ) -> Row:
         """Vouch that what a run has seen is as good as this label says, in place of the one seen.
 
+        `look` is what `show` gave: the person speaks for what the run had read by then.
+
         Raises:
             BadCommand: The label is no lower, or there is no note that says why.
-            Denied: The run's label is not the one that the person saw, any more.
+            Denied: The run's label is not the one that the person saw, or something has come into
+                the run since.
 
         """
         person.need(*_VOUCHERS)
@@ -178,7 +199,7 @@ class RunDesk:
             raise BadCommand("say why with a note")
 
         async def lower() -> None:
-            if await self._runs.lower_label(state.run.id, seen, label) is None:
+            if await self._runs.lower_label(state.run.id, seen, label, look=look) is None:
                 raise Denied("the run has ended, or has read something since you looked at it")
 
         fields = {"run": run, "label_before": seen.words, "label_after": label.words}

@@ -115,6 +115,7 @@ def end(place: Place, /, *, run: str, note: str, as_json: bool) -> None:
 @click.argument("run")
 @click.option("--integrity", type=click.Choice([each.word for each in Integrity]))
 @click.option("--confidentiality", type=click.Choice([each.word for each in Confidentiality]))
+@click.option("--look", help="What `runs show` called your look at it; else it is looked at now.")
 @click.option("--note", required=True, help="Why; it goes on record.")
 @as_json
 @place
@@ -125,12 +126,13 @@ def relabel(
     run: str,
     integrity: str | None,
     confidentiality: str | None,
+    look: str | None,
     note: str,
     as_json: bool,
 ) -> None:
     """Vouch that what RUN has seen is more trusted, or less confidential, than its label says.
 
-    It counts only if the run reads nothing in between that raises its label.
+    It counts only if the run has read nothing since it was looked at.
     """
     if integrity is None and confidentiality is None:
         raise click.UsageError("say --integrity, --confidentiality or both")
@@ -145,6 +147,7 @@ def relabel(
             seen_confidentiality=seen["confidentiality"],
             integrity=integrity or seen["integrity"],
             confidentiality=confidentiality or seen["confidentiality"],
+            look=seen["look"] if look is None else look,
             note=note,
         )
     print_fields(row, as_json=as_json)

@@ -321,7 +321,3 @@ class Indebted:
     ) -> Run:
         """Raise a run; see `RunStore`."""
         return await self._runs.raise_label(run, label, source, program)
-
-    async def lower_label(self, run: RunId, seen: Label, label: Label) -> Run | None:
-        """Lower a run's label on a person's word; see `RunStore`. What is owed stays owed."""
-        return await self._runs.lower_label(run, seen, label)

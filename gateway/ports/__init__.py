@@ -96,14 +96,6 @@ class RunStore(Protocol):
         """
         ...
 
-    async def lower_label(self, run: RunId, seen: Label, label: Label) -> Run | None:
-        """Give the run `label` in place of `seen`, durably, on a person's word.
-
-        `None`, and nothing changes, if its label is no longer `seen`: what was read meanwhile is
-        not what the person spoke for. The client's whole run keeps its own.
-        """
-        ...
-
 
 class ApprovalStore(Protocol):
     """Questions to people and their answers, durable. Reading is from memory and never waits."""

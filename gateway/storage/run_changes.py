@@ -53,6 +53,8 @@ class Change:
     kept: tuple[Kept, ...] = ()
     belonging: tuple[Belonging, ...] = ()
     result: Run | None = None
+    look: str = ""
+    """By what a look at it is known."""
 
 
 class RunTable(Protocol):
@@ -68,6 +70,10 @@ class RunTable(Protocol):
         ...
 
     def keep(self, kept: Kept) -> None: ...
+    def note_read(self, runs: Sequence[RunId]) -> None:
+        """Note that something has come into each of `runs`: whoever looked before has not seen it."""
+        ...
+
     def belong(self, belonging: Belonging) -> None: ...
     def forget(self) -> None:
         """Forget the oldest of the runs that have ended, where there are very many."""
@@ -196,6 +202,7 @@ def join(
         if after is not one.run:
             table.keep(Kept(run=after, owner=one.owner, ended=one.ended))
         changed.append(Kept(run=after, owner=one.owner, ended=one.ended))
+    table.note_read([one.run.id for one in changed])
     return Change(kept=tuple(changed), result=changed[0].run)
 
 
@@ -208,10 +215,10 @@ def look(table: RunTable, *, run: RunId) -> Change:
     return Change(kept=(kept, *beside), result=kept.run)
 
 
-def lower(table: RunTable, *, run: RunId, seen: Label, label: Label) -> Change:
-    """Give a live run `label` in place of `seen`; nothing, if that is not its label."""
+def lower(table: RunTable, *, run: RunId, seen: Label, version: int, label: Label) -> Change:
+    """Give a live run `label` in place of `seen`; nothing, if that is not its label and version."""
     kept = table.find(run)
-    if kept is None or kept.ended or kept.run.label != seen:
+    if kept is None or kept.ended or (kept.run.label, kept.run.version) != (seen, version):
         return Change()
     before = kept.run
     after = Run(

@@ -112,6 +112,9 @@ class SqliteRunTable:
             ],
         )
 
+    def note_read(self, runs: Sequence[RunId]) -> None:
+        """Do nothing: looks are in memory, as all that comes into a run is."""
+
     def belong(self, belonging: Belonging) -> None:
         self._connection.execute(
             "INSERT INTO run_owners (owner, generation, person) VALUES (?, 0, ?)"

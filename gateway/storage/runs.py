@@ -1,5 +1,6 @@
 """Runs and their labels, read from memory; what changes is durable first."""
 
+import asyncio
 import base64
 import hmac
 import os
@@ -7,6 +8,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from dataclasses import replace
 from functools import partial
+from secrets import token_hex
 from typing import Any, Final, Protocol, TypeVar
 
 from gateway.domain._value import value
@@ -145,6 +147,10 @@ class Runs:
         self._tasks: dict[RunId, Task] = {}
         self._seen: Bounded[ScriptId, Label] = Bounded(most=_MOST_PROGRAMS, octets=_PROGRAM_OCTETS)
         """What the programs that hosts have tokens for have read, in whichever run."""
+        self._looks: dict[RunId, str] = {}
+        """By what a look at a run is known, until something comes into it."""
+        self._lowering = 0
+        """How many labels are being lowered, as far as anybody can tell."""
         self._ended: deque[RunId] = deque()
         self._ended_octets = 0
         self._remember(Change(belonging=tuple(belonging)))
@@ -240,7 +246,11 @@ class Runs:
             self._seen.put(program, label.join(self._seen.get(program) or BOTTOM))
         if kept is not None:
             self._note_answered(kept)
-            if self._has_seen(kept, label, source, everywhere=everywhere):
+            parts = self._parts.get(kept.owner, ()) if everywhere else ()
+            runs = {run, *self._wholes.get(kept.owner, ()), *parts}
+            for each in runs:
+                self._looks.pop(each, None)  # nobody who looked before has seen this
+            if self._has_seen(kept, runs, label, source):
                 return kept.run
         job = partial(
             run_changes.join,
@@ -252,11 +262,30 @@ class Runs:
         )
         return self._found(await self._make(job))
 
-    async def lower_label(self, run: RunId, seen: Label, label: Label) -> Run | None:
-        """Give the run `label` in place of `seen`; see `RunStore`."""
-        return (
-            await self._make(partial(run_changes.lower, run=run, seen=seen, label=label))
-        ).result
+    async def look_at(self, run: RunId) -> str:
+        """Return by what this look at the run is known; see `RunKeeper`."""
+        kept = self._kept.get(run)
+        if kept is None or kept.ended:
+            return ""
+        return look_of(kept.run, self._looks.setdefault(run, token_hex()))
+
+    async def lower_label(self, run: RunId, seen: Label, label: Label, *, look: str) -> Run | None:
+        """Give the run `label` in place of `seen`; see `RunKeeper`."""
+        # It goes on where nobody waits for it any more: whoever reads meanwhile has to know of it.
+        return await asyncio.shield(self._lowered(run, seen, label, look))
+
+    async def _lowered(self, run: RunId, seen: Label, label: Label, look: str) -> Run | None:
+        kept, name = self._kept.get(run), self._looks.get(run)
+        if kept is None or name is None or look != look_of(kept.run, name):
+            return None
+        version = kept.run.version
+        job = partial(run_changes.lower, run=run, seen=seen, version=version, label=label)
+        # From the comparison to the commit whatever is read is written down behind this: memory
+        # still shows the label from before. What fails may come about later, so then it stays so.
+        self._lowering += 1
+        change = await self._make(job)
+        self._lowering -= 1
+        return change.result
 
     def all(self) -> Sequence[RunState]:
         """Return every run, in the order in which they began."""
@@ -365,15 +394,14 @@ class Runs:
         return await self.raise_label(run.id, read, None, program)
 
     def _has_seen(
-        self, kept: Kept, label: Label, source: Source | None, *, everywhere: bool
+        self, kept: Kept, runs: Collection[RunId], label: Label, source: Source | None
     ) -> bool:
-        """Whether neither the run nor any live whole run of its owner, nor a part, would change."""
-        wholes = self._wholes.get(kept.owner)
-        if not wholes or raised(kept.run, label, source) is not kept.run:
+        """Whether neither the run nor any of `runs`, which have seen what it has, would change."""
+        if self._lowering or not self._wholes.get(kept.owner):
             return False
-        names = (*wholes, *(self._parts.get(kept.owner, ()) if everywhere else ()))
-        runs = (self._kept[name].run for name in names if name != kept.run.id)
-        return all(raised(run, label, source) is run for run in runs)
+        return all(
+            raised(run, label, source) is run for run in (self._kept[one].run for one in runs)
+        )
 
     def _state(self, kept: Kept, now: float) -> RunState:
         used = self._callers.last(kept.owner, self._since)
@@ -420,6 +448,7 @@ class Runs:
     def _end_of_one(self, kept: Kept, known: Kept | None) -> None:
         """Note that a run has ended, and forget the oldest of very many that have."""
         run, owner = kept.run.id, kept.owner
+        self._looks.pop(run, None)
         _leave(self._wholes, owner, run)
         _leave(self._parts, owner, run)
         self._begun_by.leave(run)
@@ -438,6 +467,11 @@ class Runs:
         if not self._kept_of[kept.owner]:
             del self._kept_of[kept.owner]
             self._persons.pop(kept.owner, None)
+
+
+def look_of(run: Run, name: str) -> str:
+    """Return by what a look is known: another one, too, where the run is another one by now."""
+    return f"{run.version}.{name}"
 
 
 def _leave(live: dict[OwnerName, Live], owner: OwnerName, run: RunId) -> None:

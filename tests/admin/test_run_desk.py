@@ -46,6 +46,7 @@ LOWER: dict[str, Any] = {
     "seen_confidentiality": "private",
     "integrity": "trusted",
     "confidentiality": "private",
+    "look": "0.first",
     "note": "I wrote that page",
 }
 
@@ -101,6 +102,7 @@ async def test_a_run_is_shown_with_every_source_of_its_label_and_its_steps() -> 
     (step,) = shown.pop("steps")
     assert shown == {
         **NEW,
+        "look": "0.first",
         "principals": [],
         "left_out": False,
         "because": ["This run has read what outsiders can write: web/fetch."],
@@ -120,7 +122,8 @@ async def test_a_run_is_shown_with_every_source_of_its_label_and_its_steps() -> 
 
 async def test_a_run_that_only_the_log_remembers_still_has_its_story() -> None:
     shown = await Desk().show(AUDITOR, run="r_gone")
-    assert (shown["live"], shown["sources"], len(shown["steps"])) == (False, [], 1)
+    assert (shown["live"], shown["look"], shown["sources"]) == (False, "", [])
+    assert len(shown["steps"]) == 1
     with pytest.raises(NotFound):
         await Desk(records=[]).show(AUDITOR, run="r_gone")
     with pytest.raises(NotFound):
@@ -193,6 +196,31 @@ async def test_a_label_that_was_raised_meanwhile_is_not_lowered_and_that_is_on_r
     assert [fields["verdict"] for _, fields in desk.written] == ["allow", "deny"]
     with pytest.raises(NotFound):
         await desk.relabel(APPROVER, **{**LOWER, "run": "r_none"})
+
+
+async def test_nobody_vouches_for_what_they_have_not_seen_and_that_is_on_record() -> None:
+    desk = Desk()
+    seen = {**LOWER, "look": (await desk.show(APPROVER, run="r_new"))["look"]}
+    desk.runs.look = "0.second"
+    with pytest.raises(Denied, match="has read something since you looked"):
+        await desk.relabel(APPROVER, **seen)
+    assert [fields["verdict"] for kind, fields in desk.written if kind is RecordKind.RUN] == [
+        "allow",
+        "deny",
+    ]
+    assert desk.runs.states == Runs().states
+
+
+async def test_whoever_looks_sees_all_that_their_look_stands_for() -> None:
+    """What comes in while they are shown the run came after it."""
+    desk = Desk()
+
+    async def meanwhile(run: str, most: int) -> list[dict[str, Any]]:
+        desk.runs.look = "0.second"
+        return [CALL]
+
+    desk._records = meanwhile
+    assert (await desk.show(APPROVER, run="r_new"))["look"] == "0.first"
 
 
 @pytest.mark.parametrize(

@@ -338,6 +338,8 @@ class Runs:
     def __init__(self) -> None:
         self.states = {run.id: RunState(run=run, live=True, idle_s=7.4) for run in RUNS}
         self.whose: dict[str, str | None] = dict.fromkeys(self.states, "https://gate|noah")
+        self.look = "0.first"
+        """Of any of them: another one once something has come into it."""
 
     def all(self) -> Sequence[RunState]:
         return list(self.states.values())
@@ -353,9 +355,12 @@ class Runs:
         self.states[run] = replace(state, live=False)
         return state.run if state.live else None
 
-    async def lower_label(self, run: RunId, seen: Label, label: Label) -> Run | None:
+    async def look_at(self, run: RunId) -> str:
+        return self.look if run in self.states else ""
+
+    async def lower_label(self, run: RunId, seen: Label, label: Label, *, look: str) -> Run | None:
         state = self.states[run]
-        if state.run.label != seen:
+        if (state.run.label, self.look) != (seen, look):
             return None
         self.states[run] = replace(state, run=replace(state.run, label=label))
         return self.states[run].run

@@ -133,6 +133,15 @@ def test_a_person_vouches_for_the_label_that_they_see(site: Site) -> None:
         assert {"code": "note", "message": "mine"} in word["reasons"]
 
 
+def test_a_person_vouches_for_the_look_that_they_had(site: Site) -> None:
+    command = ("runs", "relabel", "r_new", "--integrity", "trusted", "--note", "x", "--look")
+    with site.running():
+        assert "0.first" in site.run("runs", "show", "r_new").stdout
+        late = site.run(*command, "0.earlier")
+        assert (late.exit_code, "since you looked" in late.stderr) == (1, True)
+        assert site.rows(*command, "0.first")[0]["integrity"] == "trusted"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("--note", "x"), ("--integrity", "trusted"), ("--integrity", "fine", "--note", "x")],

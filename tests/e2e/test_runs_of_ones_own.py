@@ -68,7 +68,8 @@ async def test_nobody_speaks_for_their_own_run_at_any_door(
 
         # The admin API, with a token of theirs.
         token = await admin_token(at, browser)
-        label = {"integrity": "trusted", "confidentiality": "public", "note": "it is mine"}
+        label = {"integrity": "trusted", "confidentiality": "public"}
+        label |= {"look": "0.mine", "note": "it is mine"}
         seen = {f"seen_{name}": row[name] for name in ("integrity", "confidentiality")}
         for command, arguments in (("runs.end", {}), ("runs.relabel", {**seen, **label})):
             status, told = over_http(at, token, command, run=run, **arguments)

@@ -230,7 +230,7 @@ PAGES = (
     "/desk/do/servers.add",
     "/desk/do/users.add",
     "/desk/do/pins.import",
-    "/desk/do/runs.relabel?run=r&seen_integrity=untrusted&seen_confidentiality=private",
+    "/desk/do/runs.relabel?run=r&seen_integrity=untrusted&seen_confidentiality=private&look=7.0123456789abcdef0123456789abcdef",
     "/desk/nothing",
     "/desk/record/nothing",
 )

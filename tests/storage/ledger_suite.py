@@ -112,7 +112,8 @@ class LedgerSuite:
 
     async def test_a_run_that_was_lowered_has_changed(self, desk: Desk) -> None:
         run = await desk.runs.raise_label(desk.premises.run, STRICTEST_DEFAULT, source())
-        await desk.runs.lower_label(run.id, run.label, BOTTOM)
+        look = await desk.runs.look_at(run.id)
+        await desk.runs.lower_label(run.id, run.label, BOTTOM, look=look)
         assert await desk.failed(version=run.version) == {Premise.RUN}
 
     async def test_a_run_that_has_ended_is_no_premise(self, desk: Desk) -> None:

@@ -723,33 +723,95 @@ class RunStoreSuite:
     async def test_a_person_lowers_the_label_that_they_saw(self, stores):
         run = await stores.runs.of(principal(), NOTHING)
         await stores.runs.raise_label(run.id, SECRET, source())
-        lowered = await stores.runs.lower_label(run.id, SECRET, PRIVATE)
+        look = await stores.runs.look_at(run.id)
+        lowered = await stores.runs.lower_label(run.id, SECRET, PRIVATE, look=look)
         assert lowered == await stores.runs.of(principal(), NOTHING)
         assert (lowered.label, lowered.sources) == (PRIVATE, (source(),))
 
     async def test_a_label_that_was_raised_meanwhile_is_not_lowered(self, stores):
         run = await stores.runs.of(principal(), NOTHING)
+        await stores.runs.raise_label(run.id, PRIVATE, None)
+        look = await stores.runs.look_at(run.id)
         await stores.runs.raise_label(run.id, SECRET, None)
-        assert await stores.runs.lower_label(run.id, PRIVATE, BOTTOM) is None
+        for seen, at in ((PRIVATE, look), (PRIVATE, await stores.runs.look_at(run.id))):
+            assert await stores.runs.lower_label(run.id, seen, BOTTOM, look=at) is None
         assert (await stores.runs.of(principal(), NOTHING)).label == SECRET
+
+    @pytest.mark.parametrize(
+        ("tool", "of"),
+        [("search", PRIVATE), ("fetch", PRIVATE), ("fetch", BOTTOM), (None, BOTTOM)],
+        ids=["another tool", "the same again", "less", "of no source"],
+    )
+    async def test_nobody_vouches_for_what_came_after_they_looked(self, stores, tool, of):
+        """Also where it changes neither the label nor what the run is known to have read."""
+        run = await stores.runs.of(principal(), NOTHING)
+        await stores.runs.raise_label(run.id, PRIVATE, source(of=PRIVATE))
+        look = await stores.runs.look_at(run.id)
+        await stores.runs.raise_label(run.id, of, None if tool is None else source(tool, of=of))
+        assert await stores.runs.lower_label(run.id, PRIVATE, BOTTOM, look=look) is None
+        assert (await stores.runs.of(principal(), NOTHING)).label == PRIVATE
+        look = await stores.runs.look_at(run.id)
+        assert await stores.runs.lower_label(run.id, PRIVATE, BOTTOM, look=look) is not None
+
+    async def test_what_a_begun_run_reads_comes_into_the_whole_run_and_into_no_other(self, stores):
+        (_, one), (_, other) = [await stores.runs.begin(host(), None) for _ in range(2)]
+        for run in (one, other):
+            await stores.runs.raise_label(run.id, SECRET, source())
+        looks = {run: await stores.runs.look_at(run) for run in (one.id, other.id, one.part_of)}
+        await stores.runs.raise_label(one.id, SECRET, source())
+        lowered = {
+            run: await stores.runs.lower_label(run, SECRET, PRIVATE, look=look) is not None
+            for run, look in looks.items()
+        }
+        assert lowered == {one.id: False, other.id: True, one.part_of: False}
+
+    async def test_what_a_program_reads_in_the_whole_run_comes_into_each_begun_one(self, stores):
+        _, run = await stores.runs.begin(host(), None)
+        await stores.runs.raise_label(run.id, SECRET, source())
+        look = await stores.runs.look_at(run.id)
+        await stores.runs.raise_label(run.part_of, SECRET, source(), ScriptId("s_1"))
+        assert await stores.runs.lower_label(run.id, SECRET, PRIVATE, look=look) is None
+
+    async def test_two_who_have_looked_lower_a_label_once(self, stores):
+        run = await stores.runs.of(principal(), NOTHING)
+        await stores.runs.raise_label(run.id, SECRET, source())
+        looks = [await stores.runs.look_at(run.id) for _ in range(2)]
+        found = [await stores.runs.lower_label(run.id, SECRET, PRIVATE, look=at) for at in looks]
+        assert [one is not None for one in found] == [True, False]
+        assert await stores.runs.lower_label(run.id, PRIVATE, BOTTOM, look=looks[0]) is None
+
+    async def test_who_has_not_looked_lowers_nothing(self, stores):
+        run = await stores.runs.of(principal(), NOTHING)
+        run = await stores.runs.raise_label(run.id, SECRET, source())
+        guesses = ("", f"{run.version}.", f"{run.version}.None")
+        for guess in guesses:
+            assert await stores.runs.lower_label(run.id, SECRET, BOTTOM, look=guess) is None
+        await stores.runs.look_at(run.id)
+        for guess in guesses:
+            assert await stores.runs.lower_label(run.id, SECRET, BOTTOM, look=guess) is None
 
     async def test_no_label_of_a_run_that_ended_or_is_not_there_is_lowered(self, stores):
         run = await stores.runs.of(principal(), NOTHING)
+        look = await stores.runs.look_at(run.id)
         await stores.runs.end(run.id)
-        assert await stores.runs.lower_label(run.id, BOTTOM, BOTTOM) is None
-        assert await stores.runs.lower_label("r_none", BOTTOM, BOTTOM) is None
+        assert await stores.runs.lower_label(run.id, BOTTOM, BOTTOM, look=look) is None
+        assert await stores.runs.lower_label("r_none", BOTTOM, BOTTOM, look=look) is None
+        for name in (run.id, "r_none", "\0"):
+            assert await stores.runs.look_at(name) == ""
 
     async def test_lowering_a_begun_run_leaves_its_grants_and_its_task(self, stores):
         handle, run = await stores.runs.begin(host(), TASK)
         await stores.runs.raise_label(run.id, SECRET, None)
-        await stores.runs.lower_label(run.id, SECRET, BOTTOM)
+        look = await stores.runs.look_at(run.id)
+        await stores.runs.lower_label(run.id, SECRET, BOTTOM, look=look)
         assert await stores.runs.of(host(), named(handle)) == run
         assert (await stores.runs.of(host(), NOTHING)).label == SECRET
 
     async def test_what_a_begun_run_reads_again_raises_a_grant_that_was_lowered(self, stores):
         _, run = await stores.runs.begin(host(), None)
         await stores.runs.raise_label(run.id, SECRET, None)
-        await stores.runs.lower_label(run.part_of, SECRET, BOTTOM)
+        look = await stores.runs.look_at(run.part_of)
+        await stores.runs.lower_label(run.part_of, SECRET, BOTTOM, look=look)
         await stores.runs.raise_label(run.id, SECRET, None)
         assert (await stores.runs.of(host(), NOTHING)).label == SECRET
 

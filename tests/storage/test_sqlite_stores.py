@@ -1,6 +1,8 @@
 """The durable stores keep to the suite, and remember."""
 
+import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -8,7 +10,7 @@ from gateway.domain.flow import RunHandle
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
 from gateway.domain.tools import Profile
 from gateway.errors import AuditUnavailable, Fault
-from gateway.storage import run_tables, runs
+from gateway.storage import run_changes, run_tables, runs
 from gateway.storage.store import Store
 from tests.storage.suite import (
     NOTHING,
@@ -57,6 +59,13 @@ async def batches(stores):
             connection.execute("SELECT value FROM meta WHERE key = 'batch'").fetchone()[0]
         )
     )
+
+
+async def label_on_disk(stores, run):
+    found = await stores.writer.run(
+        lambda connection: run_tables.SqliteRunTable(connection).find(run)
+    )
+    return found.run.label
 
 
 class TestSqliteAuditLog(AuditLogSuite):
@@ -144,10 +153,79 @@ class TestSqliteRunStore(RunStoreSuite):
     async def test_a_lowered_label_is_remembered(self, stores, reopened):
         run = await stores.runs.of(host(), NOTHING)
         await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, None)
-        await stores.runs.lower_label(run.id, STRICTEST_DEFAULT, PRIVATE)
+        look = await stores.runs.look_at(run.id)
+        await stores.runs.lower_label(run.id, STRICTEST_DEFAULT, PRIVATE, look=look)
         again = await reopened()
         assert (await again.runs.of(host(), NOTHING)).label == PRIVATE
         await again.close()
+
+    async def test_a_look_from_before_a_restart_counts_no_more(self, stores, reopened):
+        run = await stores.runs.of(host(), NOTHING)
+        await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
+        look = await stores.runs.look_at(run.id)
+        await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
+        again = await reopened()
+        for _ in range(2):
+            lowered = await again.runs.lower_label(run.id, STRICTEST_DEFAULT, PRIVATE, look=look)
+            assert lowered is None
+            await again.runs.look_at(run.id)
+        await again.close()
+
+    @pytest.mark.parametrize("waits", [True, False], ids=["waits", "goes away"])
+    async def test_what_is_read_while_a_label_is_lowered_raises_it_again(self, stores, *, waits):
+        """Memory shows the old label then, to which the result has nothing to add."""
+        run = await stores.runs.of(host(), NOTHING)
+        await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
+        look = await stores.runs.look_at(run.id)
+        lowers = asyncio.create_task(
+            stores.runs.lower_label(run.id, STRICTEST_DEFAULT, PRIVATE, look=look)
+        )
+        while not stores.writer.depth:
+            await asyncio.sleep(0)
+        if not waits:
+            lowers.cancel()
+        await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
+        await asyncio.wait([lowers])
+        assert lowers.cancelled() is not waits
+        assert (await stores.runs.of(host(), NOTHING)).label == STRICTEST_DEFAULT
+
+    async def test_what_is_being_written_down_when_a_label_is_lowered_was_not_seen(self, stores):
+        """Whatever writes it: memory does not show it yet."""
+        run = await stores.runs.of(host(), NOTHING)
+        await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
+        look = await stores.runs.look_at(run.id)
+        job = partial(
+            run_changes.join,
+            name_of=stores.runs._names.of_whole,
+            run=run.id,
+            label=STRICTEST_DEFAULT,
+            source=source("search"),
+        )
+        joins = asyncio.create_task(stores.runs._make(job))
+        while not stores.writer.depth:
+            await asyncio.sleep(0)
+        assert await stores.runs.lower_label(run.id, STRICTEST_DEFAULT, PRIVATE, look=look) is None
+        await joins
+
+    async def test_nothing_is_taken_for_read_once_nobody_can_say_whether_a_label_is_lowered(
+        self, stores, monkeypatch
+    ):
+        run = await stores.runs.of(host(), NOTHING)
+        await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
+        look = await stores.runs.look_at(run.id)
+        make = stores.runs._ledger.make
+
+        async def late(job, committed):
+            del committed  # memory has not heard of it
+            await make(job, lambda change: None)
+            raise AuditUnavailable("the audit log cannot record this now")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(stores.runs._ledger, "make", late)
+            with pytest.raises(AuditUnavailable):
+                await stores.runs.lower_label(run.id, STRICTEST_DEFAULT, PRIVATE, look=look)
+        await stores.runs.raise_label(run.id, STRICTEST_DEFAULT, source())
+        assert await label_on_disk(stores, run.id) == STRICTEST_DEFAULT
 
     async def test_a_label_that_is_high_enough_writes_nothing(self, stores):
         _, run = await stores.runs.begin(host(), None)

@@ -347,6 +347,22 @@ async def test_a_runs_label_is_lowered_only_as_it_was_seen(house):
     assert other.status == 403
     gone = await browser.submit(page.form("act"), page, action="do", **said)
     assert gone.status == 404
+    page = await browser.follow(await browser.get(f"{DESK}/runs/r_new"), "relabel")
+    other = await browser.submit(page.form("act"), page, action="do", **said, look="0.second")
+    assert other.status == 403
+    done = await browser.submit(page.form("act"), page, action="do", **said)
+    assert (done.status, done.url) == (200, f"{DESK}/runs")
+
+
+async def test_a_label_is_lowered_by_whoever_looked_at_its_run_alone(house):
+    """A page that was opened without a look, or with another one, lowers nothing."""
+    browser = await house.signed_in("ada")
+    seen = {"run": "r_new", "seen_integrity": "untrusted", "seen_confidentiality": "private"}
+    said = {"integrity": "trusted", "confidentiality": "private", "note": "I read it"}
+    for look in ({}, {"look": "0.second"}):
+        page = await browser.get(act("runs.relabel", **seen, **look))
+        late = await browser.submit(page.form("act"), page, action="do", **said)
+        assert (late.status, "since you looked at it" in late.text) == (409, True)
 
 
 async def test_a_replay_says_what_would_be_otherwise(house):

@@ -34,6 +34,7 @@ SELECT has_schema_privilege('public', 'CREATE'),
 _ADMITTED: Final = """
 SELECT has_table_privilege('users', 'INSERT') AND has_table_privilege('baselines', 'INSERT')
     AND has_table_privilege('moving', 'SELECT') AND has_schema_privilege('words', 'USAGE')
+    AND coalesce(has_table_privilege(to_regclass('run_looks'), 'DELETE'), true)
     AND (SELECT bool_and(has_function_privilege(oid, 'EXECUTE')) FROM pg_proc
         WHERE proname IN ('put_1', 'lead_1', 'hear_1', 'configured_1', 'propose_2', 'lag_1') AND pronamespace = 'public'::regnamespace)
 """

@@ -144,6 +144,24 @@ class PostgresRunTable:
                 ],
             )
 
+    def look_at(self, run: RunId, name: str) -> str:
+        """Return by what a look at a run is known: `name`, unless there is one that still counts."""
+        self._connection.execute(
+            "INSERT INTO run_looks (run, name) VALUES (%s, %s) ON CONFLICT DO NOTHING", (run, name)
+        )
+        return self.look(run) or name
+
+    def look(self, run: RunId) -> str | None:
+        """Return by what a look at a run is known that nothing has come into since."""
+        row = self._connection.execute(
+            "SELECT name FROM run_looks WHERE run = %s", (run,)
+        ).fetchone()
+        return None if row is None else str(row[0])
+
+    def note_read(self, runs: Sequence[RunId]) -> None:
+        """Note that something has come into each of `runs`, which whoever looked before has not seen."""
+        self._connection.execute("DELETE FROM run_looks WHERE run = ANY (%s)", (list(runs),))
+
     def belong(self, belonging: Belonging) -> None:
         self._connection.execute(
             "INSERT INTO run_owners (owner, generation, person) VALUES (%s, 0, %s)"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from secrets import token_hex
 
 from gateway.domain.flow import Run, RunId, RunState, Source
 from gateway.domain.labels import Label
@@ -11,7 +12,7 @@ from gateway.storage.postgres.run_table import PostgresRunTable
 from gateway.storage.postgres.terms import Raise
 from gateway.storage.run_changes import Change, Kept, OwnerName, RunTable, raised
 from gateway.storage.run_tables import kept_of, source_of
-from gateway.storage.runs import Runs
+from gateway.storage.runs import Runs, look_of
 from gateway.storage.state import Tables
 
 _RUNS = "SELECT id, owner, part_of, integrity, confidentiality, ended, version, roamed FROM runs"
@@ -47,6 +48,17 @@ class SharedRuns(Runs):
         )
         return self._found(await self._make(job))
 
+    async def look_at(self, run: RunId) -> str:
+        """Return by what this look at the run is known; see `RunKeeper`."""
+        if run not in self._kept:
+            return ""
+        return (await self._make(partial(_looked_at, run=run, name=token_hex()))).look
+
+    async def lower_label(self, run: RunId, seen: Label, label: Label, *, look: str) -> Run | None:
+        """Give the run `label` in place of `seen`; see `RunKeeper`."""
+        job = partial(_lowered, run=run, seen=seen, label=label, look=look)
+        return (await self._make(job)).result
+
     def look(self, tables: Tables, keys: Collection[str] | None) -> Callable[[], object]:
         """Return what has memory show runs as others have made them; see `Remembering`."""
         if keys is None:
@@ -73,10 +85,10 @@ class SharedRuns(Runs):
         return self._found(await self._make(partial(_with_its_whole, run=run.id)))
 
     def _has_seen(
-        self, kept: Kept, label: Label, source: Source | None, *, everywhere: bool
+        self, kept: Kept, runs: Collection[RunId], label: Label, source: Source | None
     ) -> bool:
         # Memory may show a label that a person has lowered at another gateway meanwhile.
-        del kept, label, source, everywhere
+        del kept, runs, label, source
         return False
 
     def _keep(self, kept: Kept) -> None:
@@ -93,6 +105,22 @@ class SharedRuns(Runs):
 
 def _is_newer(known: Kept, kept: Kept) -> bool:
     return known.run.version > kept.run.version or (known.ended and not kept.ended)
+
+
+def _looked_at(table: RunTable, *, run: RunId, name: str) -> Change:
+    """Say how a run is by now, and by what this look at it is known."""
+    kept = table.find(run)
+    if kept is None or kept.ended:
+        return Change()
+    return Change(kept=(kept,), look=look_of(kept.run, _shared(table).look_at(run, name)))
+
+
+def _lowered(table: RunTable, *, run: RunId, seen: Label, label: Label, look: str) -> Change:
+    kept, name = table.find(run), _shared(table).look(run)
+    if kept is None or name is None or look != look_of(kept.run, name):
+        return Change()
+    version = kept.run.version
+    return run_changes.lower(table, run=run, seen=seen, version=version, label=label)
 
 
 def _ended(table: RunTable, *, owners: Sequence[OwnerName], idle_s: float) -> Change:

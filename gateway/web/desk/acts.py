@@ -140,7 +140,7 @@ ACTS: Mapping[str, Act] = {
     "runs.relabel": _act(
         "Lower this run's label?",
         "You vouch that what it has read is as good as you say. If it has read anything since you looked, nothing is done.",
-        "Lower it", "run seen_integrity seen_confidentiality", "integrity confidentiality note",
+        "Lower it", "run seen_integrity seen_confidentiality look", "integrity confidentiality note",
     ),
     "servers.refresh": _act(
         "Look at this server now?", "All that it shows is read now. What has changed waits for a person.",

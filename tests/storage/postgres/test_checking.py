@@ -105,11 +105,12 @@ def test_who_may_not_use_all_the_tables_is_told_so(whole: str, admitted: tuple[s
         assert text.endswith(f"`douane storage tables --admit {gate}`")
 
 
-def test_who_was_admitted_by_an_older_version_is_told_so(whole: str) -> None:
-    """Whoever may not read whether the tables were moved does not start."""
+@pytest.mark.parametrize("lacks", ["SELECT ON moving", "DELETE ON run_looks"])
+def test_who_was_admitted_by_an_older_version_is_told_so(whole: str, lacks: str) -> None:
+    """Whoever may not read whether the tables were moved does not start; nor is a result given out."""
     with closing(connect(whole, application="test")) as owner, role(owner) as gate:
         made(whole, admit=gate)
-        owner.execute(f'REVOKE SELECT ON moving FROM "{gate}"'.encode())
+        owner.execute(f'REVOKE {lacks} FROM "{gate}"'.encode())
         (text,) = [one for one in wrong(list(findings(named(whole, gate)))) if "tables" in one]
         assert text.startswith(f"the tables are not {gate}'s, who may not use them all")
 

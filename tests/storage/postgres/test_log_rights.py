@@ -9,7 +9,9 @@ import pytest
 from psycopg.errors import InsufficientPrivilege
 
 from gateway.audit.query import Filter, compile_filter
+from gateway.domain.flow import RunId
 from gateway.domain.identity import Proof
+from gateway.domain.labels import BOTTOM
 from gateway.domain.premises import NOTHING
 from gateway.ports.allowance import Use
 from gateway.storage.postgres.allowance import PostgresAllowance
@@ -66,6 +68,10 @@ async def test_two_roles_do_what_a_gateway_and_its_log_need(
     with role(owner, "admit_gateway_1") as gate, role(owner, "admit_sequencer_1") as order:
         async with replica(named(address, gate)) as made:
             await made.ledger.put(record("one"), resting_on("r"), NOTHING)
+            look = await made.runs.look_at(RunId("r"))
+            lowered = await made.runs.lower_label(RunId("r"), BOTTOM, BOTTOM, look=look)
+            assert lowered is not None
+            await made.runs.raise_label(RunId("r"), BOTTOM, None)
         with closing(connect(named(address, order), application="test")) as connection:
             leader = leading(connection)
             assert leader.step() == 1

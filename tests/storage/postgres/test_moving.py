@@ -67,6 +67,7 @@ BESIDE_THERE: Final = {
     "tray": "has to be empty",
     "state_news": "of gateways that were",
     "server_life": "of the server",
+    "run_looks": "whoever looked at a run looks again",
     "policies": "each gateway's configuration has its policy",
     "replicas": "of gateways that were",
     "seen_proofs": "in memory, where there is one gateway",

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import LogEntry
-from gateway.domain.flow import Run, RunId
+from gateway.domain.flow import Run, RunId, Source
 from gateway.domain.labels import BOTTOM
 from gateway.domain.premises import NOTHING, Premise, Uses
 from gateway.domain.scripts import ScriptId
@@ -22,6 +22,7 @@ from tests.storage.postgres.shared import (
     blocked,
     commits_held,
     in_tray,
+    label,
     label_of,
     raising,
     record,
@@ -80,14 +81,52 @@ async def test_a_lowered_label_does_not_undo_a_raise_under_way(
     await other.runs.look_again(RunId("a"))
     found = other.runs.find(RunId("a"))
     assert found is not None
+    look = await other.runs.look_at(RunId("a"))
     with commits_held(address):
         raised = asyncio.create_task(one.ledger.conclude(record("out"), raising("a", 0, 3)))
         assert await blocked(owner, raised, at=1)
-        lowers = asyncio.create_task(other.runs.lower_label(RunId("a"), found.run.label, BOTTOM))
+        lowers = asyncio.create_task(
+            other.runs.lower_label(RunId("a"), found.run.label, BOTTOM, look=look)
+        )
         assert await blocked(owner, lowers, at=2)
     await raised
     assert await lowers is None
     assert label_of(owner, "a") == (0, 3)
+
+
+async def test_what_another_gateway_reads_after_a_look_is_not_vouched_for_here(
+    two: tuple[Replica, Replica],
+) -> None:
+    """Also what changes nothing of the run, and what memory here does not know of yet."""
+    one, other = two
+    given = label(0, 2)
+    for tool in ("fetch", "search"):
+        again = Source(server="web", tool=tool, record="r1", label=given)
+        await one.runs.raise_label(RunId("a"), given, again)
+        look = await other.runs.look_at(RunId("a"))
+        shown = other.runs.find(RunId("a"))
+        assert shown is not None
+        assert (shown.run.label, shown.run.sources[-1].tool) == (given, tool)
+        await one.runs.raise_label(RunId("a"), given, again)
+        for each in (one, other):
+            assert await each.runs.lower_label(RunId("a"), given, BOTTOM, look=look) is None
+    look = await one.runs.look_at(RunId("a"))
+    assert look == await other.runs.look_at(RunId("a"))
+    lowered = await other.runs.lower_label(RunId("a"), given, BOTTOM, look=look)
+    assert lowered is not None
+    assert await one.runs.lower_label(RunId("a"), BOTTOM, BOTTOM, look=look) is None
+
+
+async def test_a_look_from_before_the_server_crashed_counts_no_more(
+    two: tuple[Replica, Replica], owner: Connection
+) -> None:
+    """What nothing had come into may have been forgotten with that."""
+    one, _ = two
+    look = await one.runs.look_at(RunId("a"))
+    owner.execute("TRUNCATE run_looks")  # as a crash does
+    assert await one.runs.lower_label(RunId("a"), BOTTOM, BOTTOM, look=look) is None
+    await one.runs.look_at(RunId("a"))
+    assert await one.runs.lower_label(RunId("a"), BOTTOM, BOTTOM, look=look) is None
 
 
 async def test_of_two_raises_by_one_source_at_once_both_are_kept(
