@@ -6,9 +6,9 @@ from gateway.admin.journal import Change, Journal
 from gateway.admin.person import EVERY_ROLE, Person, Role
 from gateway.admin.rows import Row, rfc3339
 from gateway.domain.audit import RecordKind
-from gateway.errors import BadCommand, NotFound
+from gateway.errors import BadCommand, Denied, NotFound
 from gateway.ports import Clock
-from gateway.ports.stop import Standstill
+from gateway.ports.stop import LATER, Standstill
 
 
 class Stopping(Protocol):
@@ -17,7 +17,9 @@ class Stopping(Protocol):
     @property
     def holds(self) -> Standstill | None: ...
     async def put(self, standstill: Standstill) -> None: ...
-    async def lift(self) -> None: ...
+    async def lift(self, seen: Standstill) -> None:
+        """Lift the stop that was `seen`, and no later one, which is `Denied`."""
+        ...
 
 
 class StopDesk:
@@ -41,17 +43,25 @@ class StopDesk:
         await self._journal.make(person, _change("stop", said), lambda: self._stop.put(standstill))
         return self.row()
 
-    async def go(self, person: Person, *, note: str) -> Row:
-        """Carry calls again.
+    async def go(self, person: Person, *, standstill: str, note: str) -> Row:
+        """Carry calls again, where `standstill` names what holds: the person speaks for no other stop.
 
         Raises:
             NotFound: Nothing is stopped.
+            Denied: It was stopped again since the person looked, and stays so.
 
         """
         said = _said(person, note)
-        if self._stop.holds is None:
+        held = self._stop.holds
+        if held is None:
             raise NotFound("nothing is stopped")
-        await self._journal.make(person, _change("go", said), self._stop.lift)
+
+        async def lift() -> None:
+            if held.name != standstill:
+                raise Denied(LATER)
+            await self._stop.lift(held)
+
+        await self._journal.make(person, _change("go", said), lift)
         return self.row()
 
     async def state(self, person: Person) -> Row:
@@ -60,11 +70,12 @@ class StopDesk:
         return self.row()
 
     def row(self) -> Row:
-        """Return `{"stopped", "by", "at", "note"}`."""
+        """Return `{"stopped", "by", "at", "note", "standstill"}`; the last is what `go` wants to be told."""
         held = self._stop.holds
         if held is None:
-            return {"stopped": False, "by": None, "at": None, "note": None}
-        return {"stopped": True, "by": held.by, "at": rfc3339(held.at), "note": held.note}
+            return {"stopped": False, "by": None, "at": None, "note": None, "standstill": None}
+        told = {"by": held.by, "at": rfc3339(held.at), "note": held.note, "standstill": held.name}
+        return {"stopped": True, **told}
 
 
 def _said(person: Person, note: str) -> str:

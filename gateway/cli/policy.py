@@ -189,17 +189,31 @@ def stop(place: Place, /, *, note: str, as_json: bool) -> None:
 
 @policy.command()
 @click.option("--note", required=True, help=_WHY)
+@click.option(
+    "--standstill",
+    help="The stop that you saw, as `policy status` names it; else the one that holds now.",
+)
 @as_json
 @place
-def go(place: Place, /, *, note: str, as_json: bool) -> None:
-    """Undo `douane policy stop`: the rules decide again."""
+def go(place: Place, /, *, note: str, standstill: str | None, as_json: bool) -> None:
+    """Undo `douane policy stop`: the rules decide again.
+
+    Where everything is stopped again meanwhile, it stays so.
+    """
     with connect(place.config) as gateway:
-        row = gateway.call("policy.go", note=note)
+        if standstill is None:
+            standstill = gateway.call("policy.stopped")["standstill"]
+        row = gateway.call("policy.go", standstill=standstill or "", note=note)
     print_fields(_stopped(row), as_json=as_json)
 
 
 def _stopped(row: Row) -> Row:
-    named = {"by": "stopped_by", "at": "stopped_at", "note": "stopped_note"}
+    named = {
+        "by": "stopped_by",
+        "at": "stopped_at",
+        "note": "stopped_note",
+        "standstill": "standstill",
+    }
     told = {new: row[old] for old, new in named.items()} if row["stopped"] else {}
     return {"stopped": row["stopped"], **told}
 

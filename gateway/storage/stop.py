@@ -9,8 +9,8 @@ from typing import Final
 
 import orjson
 
-from gateway.errors import BadCommand, Stopped
-from gateway.ports.stop import Standstill
+from gateway.errors import BadCommand, Denied, Stopped
+from gateway.ports.stop import LATER, Standstill
 from gateway.storage.files import remove, write_atomically
 from gateway.turns import Line
 
@@ -64,27 +64,29 @@ class Stop:
                 f"{self._path}: {error.strerror}"
             ) from error
 
-    async def lift(self) -> None:
-        """Carry calls again; durable on return.
+    async def lift(self, seen: Standstill) -> None:
+        """Carry calls again, where nothing holds but the stop that was `seen`; durable on return.
 
         What is stopped again meanwhile stays so.
 
         Raises:
+            Denied: Another one holds by now, and goes on.
             BadCommand: The file cannot be removed, and everything stays refused.
             RateLimited: So much is being written already; everything stays refused.
 
         """
-        held = self._holds
-        await self._line.take(lambda: self._removed(held))
+        await self._line.take(lambda: self._removed(seen))
 
-    async def _removed(self, held: Standstill | None) -> None:
-        if self._holds is not held:
+    async def _removed(self, seen: Standstill) -> None:
+        if self._holds is None:
             return
+        if self._holds is not seen:
+            raise Denied(LATER)
         try:
             await asyncio.to_thread(remove, self._path)
         except OSError as error:
             raise BadCommand(f"all calls stay refused: {self._path}: {error.strerror}") from error
-        if self._holds is held:
+        if self._holds is seen:
             self._holds = None
 
 

@@ -197,6 +197,15 @@ def test_everything_is_stopped_and_goes_on_by_one_command_each(site: Site) -> No
     assert status["stopped"] is False
 
 
+def test_a_stop_that_came_after_the_one_that_was_seen_goes_on(site: Site) -> None:
+    seen, later = (site.rows("policy", "stop", "--note", why)[0] for why in ("one", "two"))
+    command = ("policy", "go", "--note", "x", "--standstill")
+    late = site.run(*command, seen["standstill"])
+    assert (late.exit_code, "stopped again since you looked" in late.stderr) == (1, True)
+    assert site.rows("policy", "status")[0].items() >= later.items()
+    assert site.rows(*command, later["standstill"]) == [{"stopped": False}]
+
+
 def test_what_an_own_rule_changes_is_told_and_is_no_failure(site: Site) -> None:
     site.files = Files(changed=2, notices=["a.rego:3: data.douane.deny changes"])
     told = site.run("policy", "check")

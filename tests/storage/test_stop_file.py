@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import BadCommand, Stopped
+from gateway.errors import BadCommand, Denied, Stopped
 from gateway.ports.stop import Standstill
 from gateway.storage import stop as stop_file
 from gateway.storage.files import remove, write_atomically
@@ -27,7 +27,7 @@ async def test_a_stop_outlives_the_process_until_it_is_lifted(tmp_path: Path) ->
         with pytest.raises(Stopped):
             one.require_none()
     assert (tmp_path / STOP).stat().st_mode & 0o777 == 0o600
-    await stop.lift()
+    await stop.lift(HELD)
     for one in (stop, Stop(tmp_path)):
         assert one.holds is None
         one.require_none()
@@ -43,8 +43,9 @@ def test_a_file_that_cannot_be_read_stops_everything(tmp_path: Path, content: by
 async def test_what_is_no_file_stops_everything_and_is_not_lifted(tmp_path: Path) -> None:
     (tmp_path / STOP).mkdir()
     stop = Stop(tmp_path)
+    assert stop.holds is not None
     with pytest.raises(BadCommand, match="stay refused"):
-        await stop.lift()
+        await stop.lift(stop.holds)
     with pytest.raises(Stopped):
         stop.require_none()
 
@@ -79,7 +80,7 @@ async def lifting(stop: Stop, monkeypatch: pytest.MonkeyPatch) -> tuple[Slow, as
     await stop.put(HELD)
     slow = Slow(remove)
     monkeypatch.setattr(stop_file, "remove", slow)
-    task = asyncio.create_task(stop.lift())
+    task = asyncio.create_task(stop.lift(HELD))
     await asyncio.to_thread(slow.begun.wait, 60)
     return slow, task
 
@@ -127,14 +128,40 @@ async def test_a_lift_that_comes_to_its_turn_after_a_later_stop_removes_nothing(
         await asyncio.to_thread(slow.begun.wait, 60)
     removed = list[Path]()
     monkeypatch.setattr(stop_file, "remove", removed.append)
-    lift = asyncio.create_task(stop.lift())
+    lift = asyncio.create_task(stop.lift(HELD))
     await asyncio.sleep(0)
     later = asyncio.create_task(stop.put(LATER))
     await asyncio.sleep(0)
     slow.going.set()
-    await asyncio.gather(first, lift, later)
+    await asyncio.gather(first, later)
+    with pytest.raises(Denied, match="stopped again since you looked"):
+        await lift
     assert removed == []
     assert stop.holds == Stop(tmp_path).holds == LATER
+
+
+async def test_nobody_lifts_a_stop_that_they_have_not_seen(tmp_path: Path) -> None:
+    """Not one that says the same, either."""
+    stop = Stop(tmp_path)
+    await stop.put(HELD)
+    for later in (LATER, replace(HELD)):
+        await stop.put(later)
+        with pytest.raises(Denied, match="stopped again since you looked"):
+            await stop.lift(HELD)
+        assert stop.holds == Stop(tmp_path).holds == later
+
+
+def test_of_each_stop_the_name_is_another_one() -> None:
+    others = (replace(HELD, by="user:bob"), replace(HELD, at=HELD.at + 1e-6), LATER)
+    assert len({one.name for one in (HELD, *others)}) == 4
+    assert replace(HELD).name == HELD.name
+
+
+async def test_a_stop_keeps_its_name_over_a_restart(tmp_path: Path) -> None:
+    await Stop(tmp_path).put(HELD)
+    found = Stop(tmp_path).holds
+    assert found is not None
+    assert found.name == HELD.name
 
 
 async def test_a_lift_is_done_to_its_end_though_nobody_waits_for_it(
@@ -146,5 +173,5 @@ async def test_a_lift_is_done_to_its_end_though_nobody_waits_for_it(
     lift.cancel()
     await asyncio.wait([lift])
     slow.going.set()
-    await stop.lift()
+    await stop.lift(HELD)
     assert stop.holds is Stop(tmp_path).holds is None

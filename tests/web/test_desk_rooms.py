@@ -214,7 +214,18 @@ async def test_everything_is_stopped_with_a_reason_and_every_first_page_says_so(
     assert "something is wrong" in page.ids["stopped"]
     page = await browser.get(DESK)
     assert "something is wrong" in page.ids["stopped"]
-    page = await browser.get(act("policy.go"))
+    room = await browser.get(f"{DESK}/policy")
+    seen = await browser.follow(room, "go")
+    assert "ada: something is wrong" in seen.ids["whom"]
+    unseen = await browser.get(act("policy.go"))
+    page = await browser.get(act("policy.stop"))
+    await browser.submit(page.form("act"), page, action="do", note="we are being robbed")
+    for old in (seen, unseen):
+        late = await browser.submit(old.form("act"), old, action="do", note="it was nothing")
+        assert (late.status, "stopped again since you looked" in late.text) == (409, True)
+    room = await browser.get(f"{DESK}/policy")
+    assert "we are being robbed" in room.ids["stopped"]
+    page = await browser.follow(room, "go")
     page = await browser.submit(page.form("act"), page, action="do", note="it was nothing")
     assert "stopped" not in page.ids
 

@@ -4,8 +4,8 @@ from typing import Final
 
 import orjson
 
-from gateway.errors import BadCommand, PolicyUnavailable, Stopped
-from gateway.ports.stop import Standstill
+from gateway.errors import BadCommand, Denied, PolicyUnavailable, Stopped
+from gateway.ports.stop import LATER, Standstill
 from gateway.storage.postgres.board import PostgresBoard
 
 _UNREADABLE: Final = "what holds cannot be read"
@@ -59,16 +59,21 @@ class PostgresStop:
                 f"all calls are refused here, and perhaps nowhere else: {error.detail}"
             ) from error
 
-    async def lift(self) -> None:
-        """Carry calls again, everywhere; durable on return. What is stopped again meanwhile stays so.
+    async def lift(self, seen: Standstill) -> None:
+        """Carry calls again, everywhere, where nothing holds but the stop that was `seen`.
+
+        It is durable on return. What is stopped again meanwhile stays so.
 
         Raises:
+            Denied: Another one holds by now, and goes on.
             BadCommand: Everything stays refused.
 
         """
         said = self._said
         if said is None:
             return
+        if self._holds is not seen:
+            raise Denied(LATER)
         try:
             holds = await self._board.go(said)
         except PolicyUnavailable as error:
@@ -76,6 +81,8 @@ class PostgresStop:
         if self._said is said:  # else everything was stopped again meanwhile
             self._is_here = False
             self._heard(holds)
+        if holds is not None:
+            raise Denied(LATER)
 
     def _heard(self, said: str | None) -> None:
         if said != self._said and not (self._is_here and said is None):

@@ -171,8 +171,8 @@ ACTS: Mapping[str, Act] = {
         "Stop everything", typed="note", ends=True,
     ),
     "policy.go": _act(
-        "Carry calls again?", "Policy decides about each call, as before.",
-        "Carry calls", typed="note",
+        "Carry calls again?", "Policy decides about each call, as before. If everything was stopped again since you looked, it stays so.",
+        "Carry calls", "standstill", "note",
     ),
     "approvals.end": _act(
         "End this answer?", "It stands no more: the next such call asks again.",

@@ -44,6 +44,13 @@ async def _standing(frame: Frame, guest: Guest, id_: str) -> str:
     return f"{row['server']}/{row['name']}, for {who}"
 
 
+async def _stop(frame: Frame, guest: Guest, id_: str) -> str:
+    row = await frame.ask(guest, "policy.stopped")
+    if row["standstill"] != id_:
+        return ""
+    return f"Stopped by {row['by']}: {row['note']}"
+
+
 async def _read(frame: Frame, guest: Guest, command: str) -> Rows:
     """Return rows that only who audits may read: nobody else is on record for having tried."""
     if guest.person.roles.isdisjoint(OF_THE_LOG):
@@ -57,5 +64,6 @@ _SAYS: Mapping[str, _Say] = {
     "grant": _grant,
     "client": _client,
     "approval": _standing,
+    "standstill": _stop,
 }
 """By the field of a form."""

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from gateway.domain.premises import NOTHING, Premise
-from gateway.errors import BadCommand, Changed, Stopped
+from gateway.errors import BadCommand, Changed, Denied, Stopped
 from gateway.ports.stop import Standstill
 from gateway.storage.postgres.board import PostgresBoard
 from gateway.storage.postgres.connection import Connection
@@ -25,6 +25,12 @@ class Gateway:
 
     async def look(self) -> None:
         await self.board.hear("seat", decides="", prepared="")
+
+
+def held(gateway: Gateway) -> Standstill:
+    found = gateway.stop.holds
+    assert found is not None
+    return found
 
 
 @pytest.fixture
@@ -46,7 +52,7 @@ async def test_a_stop_at_one_holds_at_all_from_their_next_look_on(
     assert one.stop.holds == other.stop.holds == BY_ADA
     with pytest.raises(Stopped):
         other.stop.require_none()
-    await other.stop.lift()
+    await other.stop.lift(held(other))
     other.stop.require_none()
     await one.look()
     one.stop.require_none()
@@ -60,7 +66,7 @@ async def test_a_stop_is_known_where_nobody_decides_by_a_policy(
     await one.stop.put(BY_ADA)
     await other.board.look()
     assert PostgresStop(other.board).holds == other.stop.holds == BY_ADA
-    await other.stop.lift()
+    await other.stop.lift(held(other))
     await one.look()
     one.stop.require_none()
 
@@ -78,7 +84,7 @@ async def test_no_record_of_a_call_is_kept_once_everything_is_stopped(
             await end.ledger.put(record("after"), resting_on("r"), NOTHING)
         assert found.value.what == {Premise.POLICY}
         await end.ledger.append(record("what was sent before has ended"))
-        await one.stop.lift()
+        await one.stop.lift(held(one))
         await end.ledger.put(record("again"), resting_on("r"), NOTHING)
     assert in_tray(owner) == ["before", "what was sent before has ended", "again"]
 
@@ -88,10 +94,28 @@ async def test_whoever_ends_a_stop_ends_no_later_one(two: tuple[Gateway, Gateway
     await one.stop.put(BY_ADA)
     await other.look()
     await one.stop.put(BY_BOB)
-    await other.stop.lift()
+    with pytest.raises(Denied, match="stopped again since you looked"):
+        await other.stop.lift(held(other))
     assert other.stop.holds == BY_BOB
     await one.look()
     assert one.stop.holds == BY_BOB
+
+
+async def test_nobody_ends_a_stop_that_was_heard_of_since_they_looked(
+    two: tuple[Gateway, Gateway],
+) -> None:
+    one, other = two
+    await one.stop.put(BY_ADA)
+    await other.look()
+    seen = held(other)
+    await one.stop.put(BY_BOB)
+    await other.look()
+    for each in (one, other):
+        with pytest.raises(Denied, match="stopped again since you looked"):
+            await each.stop.lift(seen)
+        await each.look()
+        assert each.stop.holds == BY_BOB
+    assert held(one).name == held(other).name != seen.name
 
 
 async def test_what_is_stopped_again_while_a_stop_ends_stays_so(
@@ -111,7 +135,7 @@ async def test_what_is_stopped_again_while_a_stop_ends_stays_so(
     await one.stop.put(BY_ADA)
     owner.execute("ALTER FUNCTION stop_1 RENAME TO gone")
     monkeypatch.setattr(one.board, "_ask", slowly)
-    lift = asyncio.create_task(one.stop.lift())
+    lift = asyncio.create_task(one.stop.lift(held(one)))
     await ended.wait()
     with pytest.raises(BadCommand, match="refused here"):
         await one.stop.put(BY_BOB)
@@ -156,10 +180,10 @@ async def test_what_nobody_else_could_be_told_holds_here_until_it_is_lifted_here
     assert other.stop.holds is None
     owner.execute("ALTER FUNCTION go_1 RENAME TO gone_as_well")
     with pytest.raises(BadCommand, match="stay refused"):
-        await one.stop.lift()
+        await one.stop.lift(held(one))
     assert one.stop.holds == BY_ADA
     owner.execute("ALTER FUNCTION gone_as_well RENAME TO go_1")
-    await one.stop.lift()
+    await one.stop.lift(held(one))
     assert one.stop.holds is None
 
 
@@ -171,5 +195,5 @@ async def test_what_cannot_be_read_stops_everything(
     await one.look()
     with pytest.raises(Stopped):
         one.stop.require_none()
-    await one.stop.lift()
+    await one.stop.lift(held(one))
     one.stop.require_none()
