@@ -17,7 +17,8 @@ from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
 from gateway.domain.premises import NOTHING, Premise, Premises, Uses
 from gateway.domain.scripts import Script, ScriptId, ToolGrant
 from gateway.errors import Changed
-from gateway.ports import Ledger, RunStore
+from gateway.ports import Ledger
+from gateway.storage.runs import Runs
 from tests.storage.suite import NOW, source, target
 
 MAIL = target()
@@ -41,7 +42,7 @@ class Desk:
     """A ledger over real tables, with what calls rest on: a live run, an approved pin, a yes."""
 
     ledger: Ledger
-    runs: RunStore
+    runs: Runs
     premises: Premises
 
     async def put(
