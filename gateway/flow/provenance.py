@@ -174,7 +174,8 @@ class Provenance:
     def octets(self) -> int:
         """About how many bytes this takes, whatever shape its results have."""
         said = len(self._said) * _ENTRY + self._said_octets
-        return self._weight + said + self._written.octets + self._listed.octets
+        listed = self._listed.octets if self._listed.count else 0
+        return self._weight + said + self._written.octets + listed
 
     def give_up(self) -> None:
         """Know from now on that not all of the run is remembered here: another gateway has some of it.

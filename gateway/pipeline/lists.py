@@ -26,8 +26,7 @@ from gateway.wire.extensions import without_tasks
 from gateway.wire.greeting import server_item
 
 MaskerFor: TypeAlias = Callable[[Iterable[Obligation]], Masker | None]
-_Told: TypeAlias = tuple[list[Obligation], Masker | None, Any]
-"""What is to be changed in an item, what masks there, and the item."""
+_Told: TypeAlias = tuple[list[Obligation], Any]
 _CHANGES: Final = frozenset({Duty.REDACT, *DUTIES})
 
 
@@ -154,16 +153,15 @@ class ListFilter:
         visible = await self._visibility.of(call, permit.principal, asked)
         # Nobody has approved what is said of them: duties are met on it, as on a result.
         told = await self._visibility.asked(call, permit.principal, asked)
-        owed = _Owed(masker_for)
         duties = [
-            (*owed.by(decision), item)
+            (_changing(decision), item)
             for item, seen, (decision, _) in zip(named, visible, told, strict=True)
             if seen
         ]
         shown = [
             item
             async for some in in_steps(duties)
-            for item in await finished(who, _work(some), _met, some)
+            for item in await finished(who, _work(some), _met, masker_for, some)
         ]
         return Shown(items=tuple(shown), offered=len(items))
 
@@ -187,25 +185,18 @@ def _named(items: Sequence[Any]) -> list[dict[str, Any]]:
     ]
 
 
-class _Owed:
-    """What decisions want changed in what is listed; mostly they want the same of all."""
-
-    def __init__(self, masker_for: MaskerFor) -> None:
-        self._masker_for = masker_for
-        self._last: tuple[list[Obligation], Masker | None] = ([], None)
-
-    def by(self, decision: Decision) -> tuple[list[Obligation], Masker | None]:
-        duties = [one for one in decision.obligations if one.duty in _CHANGES]
-        if duties != self._last[0]:
-            self._last = duties, self._masker_for(duties)
-        return self._last
+def _changing(decision: Decision) -> list[Obligation]:
+    """Return what `decision` wants changed in what is listed of a resource."""
+    return [duty for duty in decision.obligations if duty.duty in _CHANGES]
 
 
 def _work(told: Sequence[_Told]) -> int:
-    if any(masker is not None for _, masker, _ in told):
+    if any(one.duty in DUTIES for duties, _ in told for one in duties):
         return MASKING
-    return amount([item for duties, _, item in told if duties], QUICK_NODES)
+    return amount([item for duties, item in told if duties], QUICK_NODES)
 
 
-def _met(told: Sequence[_Told]) -> list[Mapping[str, Any]]:
-    return [meet(duties, item, masker=masker) for duties, masker, item in told]
+def _met(masker_for: MaskerFor, told: Sequence[_Told]) -> list[Mapping[str, Any]]:
+    return [
+        meet(duties, item, masker=masker_for(duties)) if duties else item for duties, item in told
+    ]
