@@ -1,6 +1,8 @@
 """What calls carried, so that it is known again when it comes back: an echo vouches for nothing."""
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
 from functools import lru_cache
 from itertools import takewhile
 
@@ -45,6 +47,49 @@ _END = BOUNDARY.encode()
 class _Spelled:
     letters: bytes
     words: bytes
+    is_core: bool = False
+    """Whether it is what a server may have written more around: by its letters, or else by its words."""
+
+
+_BEFORE_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]{0,15}://|mailto:)?(?:www\.)?", re.IGNORECASE)
+_PHONE = re.compile(r"[0-9 ()./+-]{8,24}")
+_LOCAL = 7
+"""Digits of a phone number that nobody leaves out."""
+_PHONE_DIGITS = range(_LOCAL + 1, 16)
+"""Of a phone number (ITU-T E.164)."""
+_PLAIN_DIGITS = range(11, 16)
+"""Of one that has neither a sign nor anything between them: fewer are a number of something."""
+_SCIENTIFIC = re.compile(r"[+-]?[0-9]{1,20}(?:\.[0-9]{1,20})?[Ee]\+?[0-2]?[0-9]")
+
+
+def _cores(text: str) -> Iterator[_Spelled]:
+    """Yield what `text` was before its server wrote it in a form of its own, as far as that shows.
+
+    `evil.example` is `https://evil.example/` then, and `(415) 555-2671` is `+14155552671`.
+    """
+    if _PHONE.fullmatch(text):
+        digits = "".join(filter(str.isdecimal, text))
+        if len(digits) in (_PLAIN_DIGITS if digits == text else _PHONE_DIGITS):
+            yield _Spelled(letters=digits[-_LOCAL:].encode(), words=b"", is_core=True)
+    elif (before := _BEFORE_HOST.match(text)) and before.end():
+        core = words(text[before.end() :].rstrip("/"))
+        yield _Spelled(letters=b"", words=_END + core + _END, is_core=True)
+    for full in _in_full(text):
+        yield _Spelled(letters=full.encode(), words=b"", is_core=True)
+
+
+def _and_in_full(texts: Iterable[str]) -> Iterator[str]:
+    """Yield `texts`, and numbers among them in full besides."""
+    for text in texts:
+        yield text
+        yield from _in_full(text)
+
+
+def _in_full(text: str) -> Iterator[str]:
+    """Yield a number without its exponent, as servers write it that read one."""
+    if _SCIENTIFIC.fullmatch(text):
+        yield format(Decimal(text), "f")
+        yield str(int(float(text)))
 
 
 class Search:
@@ -125,7 +170,7 @@ def _weight(spelled: tuple[_Spelled, ...]) -> int:
 @remembered(most=_MOST_KEPT, octets=_MOST_KEPT_OCTETS, key=_name, weigh=_weight)
 def _spelled_before(text: str) -> tuple[_Spelled, ...]:
     """Return the spellings of a short text: a run asks for the same recipient again and again."""
-    return tuple(_spelled(Reader(), text))
+    return (*_spelled(Reader(), text), *_cores(text))
 
 
 @value
@@ -167,7 +212,7 @@ class Carried:
         letters: list[bytes] = []
         apart: list[bytes] = []
         try:
-            for text in dict.fromkeys(texts):
+            for text in dict.fromkeys(_and_in_full(texts)):
                 for one in _spelled(reader, text):
                     length += len(one.letters) + len(_END)
                     self._require_room(length)
@@ -226,7 +271,12 @@ class Carried:
             return False
         search = search or Search()
         try:
-            return any(self._stands(one, length, search) for one in search.spelled(text))
+            return any(
+                self._has_core(one, length, search)
+                if one.is_core
+                else self._stands(one, length, search)
+                for one in search.spelled(text)
+            )
         except TooMuch:
             return True
 
@@ -247,6 +297,17 @@ class Carried:
             or _has_pieces(letters, call.pieces.__contains__, search)
             for call in takewhile(lambda call: call.end <= length, self._calls)
         ) or _has_pieces(letters, lambda one: self._pieces.get(one, length + 1) <= length, search)
+
+    def _has_core(self, core: _Spelled, length: int, search: Search) -> bool:
+        """Tell whether the letters of a value's core stand there, or its words beside each other."""
+        if core.letters:
+            search.takes(_effort(core.letters, length) + _STEP)
+            return self._letters.find(core.letters, 0, length) >= 0
+        for call in takewhile(lambda call: call.end <= length, self._calls):
+            search.takes(_effort(core.words, call.words_end - call.words_begin) + _STEP)
+            if self._words.find(core.words, call.words_begin, call.words_end) >= 0:
+                return True
+        return False
 
     def _has_words(self, parts: list[bytes], call: _Call, search: Search) -> bool:
         """Tell whether `call` carried every word of a text, in whatever order."""

@@ -327,6 +327,53 @@ def test_letters_that_do_not_repeat_themselves_count_as_bytes() -> None:
     assert not any(rows.has(text, search=question) for text in asked)
 
 
+@pytest.mark.parametrize(
+    ("carried", "shown"),
+    [
+        ("(415) 555-2671", "+14155552671"),
+        ("call me at 415 555 2671 please", "+1 415-555-2671"),
+        ("0170 1234567", "+491701234567"),
+        ("0170 1234567", "491701234567"),
+        ("+49 170 1234567", "0170/1234567"),
+        ("evil.example", "https://evil.example/"),
+        ("evil.example", "https://www.evil.example"),
+        ("look at evil.example/a/b now", "HTTPS://evil.example/a/b"),
+        ("http://evil.example/a", "https://evil.example/a/"),
+        (BAD, f"mailto:{BAD}"),
+        (4.916e16, "49160000000000000"),
+        ("4.916E+16", "49160000000000000"),
+        (1.152921504606847e18, "1152921504606846976"),
+        (49160000000000000, "4.916e+16"),
+    ],
+)
+def test_an_echo_in_its_servers_own_form_proves_nothing(carried: Any, shown: str) -> None:
+    provenance = Provenance()
+    remember(provenance, source(TRUSTED), structured({"to": shown}), arguments={"q": carried})
+    assert proof_of(shown, provenance=provenance) == "none"
+    provenance = Provenance()
+    provenance.sends({"q": carried}, Effect.WRITE, clean=False)
+    remember(provenance, source(TRUSTED), structured({"to": shown}))
+    assert proof_of(shown, provenance=provenance) == "none"
+
+
+@pytest.mark.parametrize(
+    ("carried", "shown"),
+    [
+        ("(415) 555-2671", "+14155552672"),
+        ("see 2345678", "12345678"),
+        ("https://docs.example/a", "https://docs.example/b"),
+        ("docs.example", "https://docs.example/b"),
+        ("box.example", "https://x.example/"),
+        ("t", "https://t.example/"),
+        ("4.916e16", "49160000000000001"),
+    ],
+)
+def test_what_only_looks_like_an_echo_still_proves(carried: Any, shown: str) -> None:
+    provenance = Provenance()
+    remember(provenance, source(TRUSTED), structured({"to": shown}), arguments={"q": carried})
+    assert proof_of(shown, provenance=provenance) == "trusted_result"
+
+
 def test_parts_of_different_calls_make_no_whole() -> None:
     provenance = Provenance()
     wrote(provenance, "Dear Kim")

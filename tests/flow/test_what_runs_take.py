@@ -12,6 +12,7 @@ import pytest
 from gateway.flow import carried, provenance
 from gateway.flow.carried import Carried
 from gateway.flow.provenance import Provenance
+from gateway.flow.results import records
 from tests.flow.flow_builders import UNTRUSTED, remember, source, structured, wrote
 
 MANY = 2_000
@@ -84,6 +85,10 @@ def test_what_a_led_run_wrote_takes_no_more_than_it_is_counted_for(
     for number in range(500):
         wrote(found, *(f"{text}{number}" for text in texts))
     assert taken(begin) <= found.octets
+
+
+def test_items_that_say_nothing_are_no_records() -> None:
+    assert [record.whole for record in records([{}, {"a": []}, {"a": "b"}])] == [False, True]
 
 
 def test_calls_that_carry_nothing_leave_nothing() -> None:
