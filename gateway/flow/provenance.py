@@ -293,18 +293,21 @@ class Provenance:
         plain = minted = typed = None
         clean = False
         for read in self._with(text):
-            if read.carried.has(text, search=self._search):
-                continue
             own = text in read.ids and read.source.server == server
+            is_typed = text in read.typed
+            tells = own or is_typed or (plain is None and read.vouches)
+            # What one more result shows as well is not worth a search.
+            if not tells or read.carried.has(text, search=self._search):
+                continue
             if read.vouches and not self._written.has(text, read.written, self._search):
-                if text in read.typed:
+                if is_typed:
                     return Known(proof=Proof.TYPED, integrity=Integrity.TRUSTED, source=read.source)
                 if own or len(text) >= SHORTEST_VALUE:
                     plain = plain or read.source
             if own:
                 minted = minted or read.source
                 clean = clean or read.clean
-            elif text in read.typed:
+            elif is_typed:
                 typed = typed or read.source
         said = plain or self._said_first(text)
         if said is not None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.flow import Proof
-from gateway.domain.labels import Effect, Integrity
+from gateway.domain.labels import Effect, Integrity, Label
 from gateway.flow import provenance as limits
 from gateway.flow import reading
 from gateway.flow.carried import Carried, Search
@@ -372,6 +372,26 @@ def test_what_only_looks_like_an_echo_still_proves(carried: Any, shown: str) -> 
     provenance = Provenance()
     remember(provenance, source(TRUSTED), structured({"to": shown}), arguments={"q": carried})
     assert proof_of(shown, provenance=provenance) == "trusted_result"
+
+
+@pytest.mark.parametrize("label", [TRUSTED, UNTRUSTED])
+def test_a_value_that_many_results_show_is_looked_for_in_few_of_their_calls(
+    monkeypatch: pytest.MonkeyPatch, label: Label
+) -> None:
+    looks: list[str] = []
+    has = Carried.has
+
+    def noting(self: Carried, text: str, *args: Any, **kwargs: Any) -> bool:
+        looks.append(text)
+        return has(self, text, *args, **kwargs)
+
+    monkeypatch.setattr(Carried, "has", noting)
+    provenance = Provenance()
+    for number in range(100):
+        remember(provenance, source(label, number), structured(["kim@c.example"]))
+    expected = "trusted_result" if label is TRUSTED else "none"
+    assert proof_of("kim@c.example", provenance=provenance) == expected
+    assert len(looks) < 10
 
 
 def test_parts_of_different_calls_make_no_whole() -> None:
