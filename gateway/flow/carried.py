@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
-from functools import lru_cache
 from itertools import takewhile
 
 from gateway.domain._value import value
@@ -99,6 +98,7 @@ class Search:
         self._left = most
         self._reader = Reader()
         self._read: dict[str, tuple[_Spelled, ...]] = {}
+        self._repeats: dict[bytes, int] = {}
 
     def spelled(self, text: str) -> tuple[_Spelled, ...]:
         """Return the spellings of `text`, to be compared.
@@ -125,19 +125,30 @@ class Search:
         if self._left < 0:
             raise TooMuch("too much to be searched")
 
+    def looks_for(self, letters: bytes, within: int) -> None:
+        """Count what looks for `letters` within so many bytes.
 
-def _effort(letters: bytes, within: int) -> int:
-    """Return how many bytes it is like to go through, at most, to look for `letters` within so many."""
-    many = len(letters)
-    most = many * within
-    few = within < _FEW_BYTES and many < _FEW_LETTERS
-    if most <= _LITTLE or not (few or within < _VERY_FEW_BYTES):
-        return within
-    repeats = _repeats(letters) if many <= _LONGEST_IN_PARTS else many
-    return within * max(1, repeats - _USUAL)
+        Raises:
+            TooMuch: As `spelled`.
+
+        """
+        many = len(letters)
+        few = within < _FEW_BYTES and many < _FEW_LETTERS
+        begins_anew = few or within < _VERY_FEW_BYTES
+        if begins_anew and many * within > _LITTLE:
+            within *= max(1, self._compared(letters) - _USUAL)
+        self.takes(within)
+
+    def _compared(self, letters: bytes) -> int:
+        """Return how many of `letters` are compared at most for each byte."""
+        if len(letters) > _LONGEST_IN_PARTS:
+            return len(letters)
+        if letters not in self._repeats:
+            self.takes(_STEP * len(letters))
+            self._repeats[letters] = _repeats(letters)
+        return self._repeats[letters]
 
 
-@lru_cache(maxsize=1024)
 def _repeats(letters: bytes) -> int:
     """Return how many of `letters` are compared at most for each byte of a text, beginning anew there.
 
@@ -282,7 +293,9 @@ class Carried:
 
     def _stands(self, text: _Spelled, length: int, search: Search) -> bool:
         letters, backwards = text.letters, text.letters[::-1]
-        search.takes(_effort(letters, length) + _effort(backwards, length) + _STEP)
+        search.takes(_STEP)
+        search.looks_for(letters, length)
+        search.looks_for(backwards, length)
         if len(letters) < _SHORTEST_PART:
             return self._letters.find(_END + letters + _END, 0, length) >= 0
         if self._letters.find(letters, 0, length) >= 0:
@@ -301,10 +314,10 @@ class Carried:
     def _has_core(self, core: _Spelled, length: int, search: Search) -> bool:
         """Tell whether the letters of a value's core stand there, or its words beside each other."""
         if core.letters:
-            search.takes(_effort(core.letters, length) + _STEP)
+            search.looks_for(core.letters, length)
             return self._letters.find(core.letters, 0, length) >= 0
         for call in takewhile(lambda call: call.end <= length, self._calls):
-            search.takes(_effort(core.words, call.words_end - call.words_begin) + _STEP)
+            search.looks_for(core.words, call.words_end - call.words_begin)
             if self._words.find(core.words, call.words_begin, call.words_end) >= 0:
                 return True
         return False
@@ -313,7 +326,9 @@ class Carried:
         """Tell whether `call` carried every word of a text, in whatever order."""
         for word in parts:
             whole, within = _END + word + _END, call.words_end - call.words_begin
-            search.takes(_effort(whole, within) + _effort(word, within) + _STEP)
+            search.takes(_STEP)
+            search.looks_for(whole, within)
+            search.looks_for(word, within)
             if self._words.find(whole, call.words_begin, call.words_end) < 0 and (
                 len(word) < _SHORTEST_PART or self._letters.find(word, call.begin, call.end) < 0
             ):
