@@ -14,7 +14,6 @@ OTHERWISE = {
     "domain/bounded.py::self._entries": "the bound itself",
     "domain/networks.py::_network_of": "addresses of 64 characters at most",
     "flow/addresses.py::_lower_case": "the operator's domains",
-    "flow/carried.py::_repeats": "1,024 texts of 512 letters at most",
     "flow/given.py::self._names": "digests, 100,000 of all servers",
     "flow/heard.py::made": "four, of prompts of 32 KiB at most",
     "flow/results.py::_path": "the operator's patterns",

@@ -90,7 +90,7 @@ def test_the_fixed_limits_are_the_codes() -> None:
         signature(Provenance).parameters[name].default for name in ("results", "octets")
     )
     remembered = told["runs whose results are remembered for proofs"]
-    assert remembered == (
+    assert remembered.startswith(
         f"{_MOST_RUNS:,}, the latest {results} results and {octets // 1024} KiB of each"
     )
 

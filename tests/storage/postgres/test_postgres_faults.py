@@ -15,11 +15,13 @@ import pytest
 
 from gateway.domain.audit import LogEntry
 from gateway.errors import AuditUnavailable
+from gateway.storage.audit_log import encoded
 from gateway.storage.postgres.base import TABLES
 from gateway.storage.postgres.connection import Connection, connect
 from gateway.storage.postgres.lane import Lane
 from gateway.storage.postgres.lanes import Lanes
 from gateway.storage.postgres.migrations import migrate
+from gateway.storage.postgres.terms import FREELY
 from tests.postgres import Postgres, running
 from tests.storage.postgres.shared import (
     PATIENCE_S,
@@ -210,7 +212,8 @@ async def test_a_lane_goes_on_though_nobody_waits_any_more_for_what_it_would_put
         with commits_held(address):
             first = asyncio.create_task(made.ledger.append(record("first")))
             await blocked(owner, first, at=1)
-            gone = asyncio.create_task(made.ledger.append(record("gone")))
+            entry = await encoded(made.ledger._encoder, record("gone"))
+            gone = asyncio.create_task(made.lanes.put(entry, FREELY))
             while not made.lanes.depth:
                 await asyncio.sleep(0.01)
             gone.cancel()
@@ -260,7 +263,8 @@ async def test_many_who_wait_are_refused_beyond_a_bound(address: str) -> None:
 async def test_what_waits_at_the_end_is_kept(address: str, owner: Connection) -> None:
     async with replica(address) as made:
         told = [asyncio.create_task(made.ledger.append(record(f"e{n}"))) for n in range(300)]
-        await asyncio.sleep(0)
+        for _ in range(2):  # each is begun, and goes on in a task of its own
+            await asyncio.sleep(0)
     await asyncio.gather(*told)
     assert len(in_tray(owner)) == 300
     with pytest.raises(AuditUnavailable):
