@@ -86,7 +86,7 @@ class ScriptBroker:
     @property
     def who(self) -> str:
         """Whose calls they are: the author's."""
-        return self._permit.principal.key
+        return self._permit.principal.person
 
     async def call(self, server: str, tool: str, arguments: Mapping[str, Any], *, seq: int) -> Any:
         """Return the result of one call, as JSON values.

@@ -50,7 +50,7 @@ class _Spelled:
     """Whether it is what a server may have written more around: by its letters, or else by its words."""
 
 
-_BEFORE_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]{0,15}://|mailto:)?(?:www\.)?", re.IGNORECASE)
+_BEFORE_HOST = re.compile(r"(?:https?://|mailto:)?(?:www\.)?", re.IGNORECASE)
 _PHONE = re.compile(r"[0-9 ()./+-]{8,24}")
 _LOCAL = 7
 """Digits of a phone number that nobody leaves out."""
@@ -74,7 +74,7 @@ def _cores(text: str) -> Iterator[_Spelled]:
         core = words(text[before.end() :].rstrip("/"))
         yield _Spelled(letters=b"", words=_END + core + _END, is_core=True)
     for full in _in_full(text):
-        yield _Spelled(letters=full.encode(), words=b"", is_core=True)
+        yield _Spelled(letters=folded(full), words=b"", is_core=True)
 
 
 def _and_in_full(texts: Iterable[str]) -> Iterator[str]:
@@ -99,6 +99,11 @@ class Search:
         self._reader = Reader()
         self._read: dict[str, tuple[_Spelled, ...]] = {}
         self._repeats: dict[bytes, int] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has taken too long, so that what is found is no answer."""
+        return self._left < 0
 
     def spelled(self, text: str) -> tuple[_Spelled, ...]:
         """Return the spellings of `text`, to be compared.
@@ -203,8 +208,14 @@ class Carried:
     carried a value in parts, which whoever got them put together.
     """
 
-    def __init__(self, texts: Iterable[str] = (), *, most: int | None = None) -> None:
-        """Beyond `most` bytes together everything counts as carried."""
+    def __init__(
+        self, texts: Iterable[str] = (), *, most: int | None = None, joins: bool = True
+    ) -> None:
+        """Beyond `most` bytes together everything counts as carried.
+
+        `joins`: whether short texts of one call are put together as well, which takes time for each.
+        """
+        self._joins = joins
         self._letters = _END
         self._words = _END
         self._calls: list[_Call] = []
@@ -307,7 +318,7 @@ class Carried:
         parts = list(filter(None, text.words.split(_END)))
         return any(
             self._has_words(parts, call, search)
-            or _has_pieces(letters, call.pieces.__contains__, search)
+            or (self._joins and _has_pieces(letters, call.pieces.__contains__, search))
             for call in takewhile(lambda call: call.end <= length, self._calls)
         ) or _has_pieces(letters, lambda one: self._pieces.get(one, length + 1) <= length, search)
 

@@ -146,7 +146,7 @@ class Provenance:
         """What calls that may have been led write somewhere, and may read again."""
         if not complete:
             self._written.give_up()
-        self._search = Search()
+        self._search = self._search_in_lists = Search()
         """Of the question that is being answered."""
         self._missed = False
         """Whether a result was too large to be kept: what it showed, nobody knows."""
@@ -170,11 +170,22 @@ class Provenance:
         looked = self._unread + self._listed.unread
         return looked + self._unsearched + left["carried"] + told
 
+    def finish(self, *, words: bool) -> None:
+        """Make what the next question would make, of `words` as in `unread`."""
+        self._look()
+        self._listed.look()
+        if self._in_payloads < self._serial:
+            self._make_searchable()
+        for read in self._read:
+            read.finish(words=words)
+
     @property
     def octets(self) -> int:
         """About how many bytes this takes, whatever shape its results have."""
         said = len(self._said) * _ENTRY + self._said_octets
-        listed = self._listed.octets if self._listed.count else 0
+        listed = 0
+        if self._listed.count and self._listed.is_counted_with(self):
+            listed = self._listed.octets
         return self._weight + said + self._written.octets + listed
 
     def give_up(self) -> None:
@@ -279,8 +290,12 @@ class Provenance:
             del self._said[text]
 
     def begin(self) -> None:
-        """Begin a question: all that is asked from here on shares one bound of what is searched."""
+        """Begin a question: all that is asked from here on shares one bound of what is searched.
+
+        What lists have shown has one of its own, for it only takes a proof away.
+        """
         self._search = Search()
+        self._search_in_lists = Search()
 
     def proof_of(self, text: str, server: str) -> Known | None:
         """Return how an earlier result or call proves `text` to be known to a tool of `server`.
@@ -326,7 +341,7 @@ class Provenance:
         """
         source, arrived, listed = self._said.get(text, (None, 0, 0))
         shown = any(read.serial <= arrived for read in self._places.having(text))
-        return None if shown or self._listed.had(text, listed, self._search) else source
+        return None if shown or self._listed.had(text, listed, self._search_in_lists) else source
 
     def seen(self, text: str) -> Source | None:
         """Return the newest result that has `text` as a value or an address, but did not ask it."""

@@ -109,6 +109,11 @@ class Read:
         """Have nothing left to be made: nobody asks for it any more."""
         self._left.subtract(self._makes)
 
+    def finish(self, *, words: bool) -> None:
+        """Have made what nobody asked for yet: all of it where a user's `words` are to be looked for."""
+        made = [self.carried, *((self.people, self.titles, self.records) if words else ())]
+        del made
+
     @cached_property
     def carried(self) -> Carried:
         self._make("carried")

@@ -7,6 +7,7 @@ raises no label, it is known as long as one of the run's parts is remembered.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
@@ -76,8 +77,9 @@ class ProvenanceMemory:
         if lock is None:
             lock = self._locks[run.id] = asyncio.Lock()
             await lock.acquire()  # at once, as nobody else has it
+        through = partial(_looked_through, work, words=words) if looks else work
         # A thread cannot be ended: until it is done nobody else is with it, whoever waits for that.
-        done = asyncio.ensure_future((finished if must else in_turn)(who, nodes, work, found))
+        done = asyncio.ensure_future((finished if must else in_turn)(who, nodes, through, found))
         done.add_done_callback(lambda task: self._leave(run.id, found, lock, task))
         return await asyncio.shield(done)
 
@@ -111,6 +113,14 @@ class ProvenanceMemory:
         if run.roamed:
             found.give_up()
         return found
+
+
+def _looked_through(work: Callable[[Provenance], T], found: Provenance, *, words: bool) -> T:
+    """Return what `work` returns, and leave nothing to be looked at by the next question."""
+    try:
+        return work(found)
+    finally:
+        found.finish(words=words)
 
 
 def _was_never_led(run: Run) -> bool:

@@ -65,7 +65,7 @@ class StreamRelay:
         A fault on the way puts a refusal in the response's place. A stream that is cut short, by
         either side, is recorded as an outcome that nobody knows.
         """
-        edge, resumable = Edge(), False
+        edge, resumable, is_withheld = Edge(), False, False
         try:
             # Whoever has begun to read has to end this properly, also before the first event.
             yield b""
@@ -84,8 +84,10 @@ class StreamRelay:
                 message = await self._conversations.asides.home(permit, message)
                 if self._is_final(permit, message):
                     last = await self._release.response(permit, message, trail)
+                    is_withheld = True
                     await self._given_out(permit, event, trail)
                     self._require_going()
+                    is_withheld = False
                     yield framed(event, last)
                     await _drain(events)
                     break
@@ -93,6 +95,7 @@ class StreamRelay:
                     self._require_going()
                     yield part
         except GatewayError as error:
+            is_withheld = False
             # A server whose connection broke may have kept the rest for whoever asks for it again.
             if not (resumable and isinstance(error, UpstreamBroke)):
                 yield await self._refused(permit, trail, error)
@@ -100,6 +103,8 @@ class StreamRelay:
             await close(events)
             if not (trail.has_ended or trail.is_late):
                 await asyncio.shield(self._cut(permit, trail))
+            elif is_withheld and not trail.is_late:
+                self._conversations.cut(permit, trail)  # its client may come back for the response
 
     def _is_final(self, permit: Permit, message: ServerMessage) -> bool:
         return message.form is Form.RESPONSE and permit.call.message.form is Form.REQUEST

@@ -175,7 +175,7 @@ class WatchedEvents:
         if self._last is None:
             return False
         try:
-            message = await read_in_turn(self._permit.principal.key, self._last, self._limits)
+            message = await read_in_turn(self._permit.principal.person, self._last, self._limits)
         except GatewayError:
             return False
         return message.form is Form.RESPONSE

@@ -252,7 +252,7 @@ class OwnClient:
         body = answer.body if isinstance(answer.body, bytes) else b""
         if not body:
             raise unusable(f"status {answer.status}")
-        who = asking.permit.principal.key
+        who = asking.permit.principal.person
         told = await finished(who, weight(body), self._named, asking, body)
         asking.answered = True
         return told
@@ -310,7 +310,7 @@ class OwnClient:
         message = permit.call.message
         id_, answering = self._question(permit, message.id)
         nodes = weight(message.body)
-        body = await finished(permit.principal.key, nodes, self._renamed, id_, message.body)
+        body = await finished(permit.principal.person, nodes, self._renamed, id_, message.body)
         call = replace(answering.call, message=replace(message, id=id_, body=body))
         answer = await self._relay.forward(replace(answering, call=call))
         await discard(answer)
@@ -357,7 +357,7 @@ class OwnClient:
         leave = replace(asking.beside(_EMPTY), access=None)
         octets = _LEAVE + len(str(message.id)) + len(leave.session or "")
         self._asked.put(id_, (message.id, leave), octets)
-        who = asking.permit.principal.key
+        who = asking.permit.principal.person
         return await finished(who, weight(message.data), _under, id_, message.content)
 
     def is_for(self, asking: Asking) -> bool:
@@ -381,9 +381,11 @@ class OwnClient:
         self._subscriptions.heard(session, message)
         if len(clients) == 1 and (message.form is Form.REQUEST or message.method in _BESIDE):
             event = await in_an_event(session.begun_by, data)
-            with suppress(asyncio.QueueFull):
-                meant[-1].beside_it.put_nowait(event)
-                return
+            # Whom it was for may have gone while it was read, and then nobody looks there any more.
+            if meant[-1] in self._under_way.values():
+                with suppress(asyncio.QueueFull):
+                    meant[-1].beside_it.put_nowait(event)
+                    return
         if message.form is Form.REQUEST:
             # With nobody, or several, under way nobody knows whom it would be for.
             content = {"jsonrpc": "2.0", "id": message.id, "error": _NOBODY}
@@ -403,7 +405,7 @@ class OwnClient:
         await self._relay.reject(asking.beside(asking.message), jsontext.write(content).encode())
 
     async def read(self, of: Permit, data: bytes) -> ServerMessage:
-        return await read_in_turn(of.principal.key, data, self._wire)
+        return await read_in_turn(of.principal.person, data, self._wire)
 
 
 def _under(id_: Id, content: Mapping[str, Any]) -> bytes:

@@ -128,7 +128,7 @@ class Events:
     async def _written(
         self, write: Callable[[ServerMessage], bytes | None], message: ServerMessage
     ) -> bytes | None:
-        who = self._asking.permit.principal.key
+        who = self._asking.permit.principal.person
         return await finished(who, weight(message.data), write, message)
 
     def _progress(self, message: ServerMessage) -> bytes | None:
@@ -168,7 +168,7 @@ async def answer_in(of: Permit, answering: "asyncio.Task[RawAnswer]") -> AsyncIt
 
 async def in_an_event(of: Permit, data: bytes) -> ServerEvent:
     """Return an event that carries `data`, which answers `of` or came beside that."""
-    return await finished(of.principal.key, weight(data), data_event, data)
+    return await finished(of.principal.person, weight(data), data_event, data)
 
 
 async def abandon(answering: "asyncio.Task[RawAnswer]") -> None:

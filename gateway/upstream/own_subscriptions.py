@@ -287,7 +287,7 @@ class Subscriptions:
                 return
 
     async def _said(self, permit: Permit, data: bytes) -> ServerMessage:
-        return await read_in_turn(permit.principal.key, data, self._wire)
+        return await read_in_turn(permit.principal.person, data, self._wire)
 
     def _tell(self, principal: str, line: _Line, message: ServerMessage) -> None:
         """Tell everybody who follows the resource; what nobody follows nobody is told of."""

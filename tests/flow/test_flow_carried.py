@@ -529,3 +529,12 @@ def test_the_index_tells_what_a_search_of_all_that_is_kept_would(
             assert proven == {x for x in "abcde" if naive.seen(x) is not None}
     provenance._look()
     assert set(provenance._places._texts) == {f"value {x}" for one in naive.kept for x in one[1]}
+
+
+def test_what_only_ends_like_what_was_asked_is_no_echo() -> None:
+    carried = Carried(["10", "5"])
+    assert [one for one in ("note://5", "issue://10", "note://3") if carried.has(one)] == []
+
+
+def test_a_number_in_another_form_is_an_echo_whatever_its_sign() -> None:
+    assert Carried(["-1200000000"]).has("-1.2E9")

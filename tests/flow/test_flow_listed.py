@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.flow import Proof
-from gateway.flow import listed
+from gateway.flow import carried, listed
 from gateway.flow.listed import Listed
 from gateway.flow.provenance import Provenance
 from tests.flow.flow_builders import TRUSTED, proof_of, remember, source
@@ -120,3 +120,71 @@ def test_what_is_known_elsewhere_of_a_run_may_have_been_listed_there() -> None:
     part = Provenance(listed=shown)
     says(part)
     assert part.proof_of(VALUE, "mail") is None
+
+
+def test_what_lists_showed_takes_no_proof_from_what_they_did_not_show(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(carried.Search.__init__, "__defaults__", (8 * 1024 * 1024,))
+    provenance = Provenance()
+    provenance.lists(
+        [item(f"the minutes of meeting {n}", f"file:///minutes/{n}") for n in range(1100)]
+    )
+    people = [f"ann.smith{n}@corp{n}.example" for n in range(15)]
+    for record, one in enumerate(people):
+        says(provenance, one, record)
+    told = {"structuredContent": {"to": "kim@c.example"}}
+    remember(provenance, source(TRUSTED, 90), told, arguments={"q": "who is it"})
+    provenance.begin()
+    known = [provenance.proof_of(one, "mail") for one in people]
+    assert known[0] is not None
+    assert known[0].proof is Proof.TASK
+    assert known[-1] is None  # not all can be looked for at once
+    found = provenance.proof_of("kim@c.example", "mail")
+    assert found is not None
+    assert found.proof is Proof.TRUSTED_RESULT
+
+
+def test_of_many_values_none_is_taken_for_one_of_a_list() -> None:
+    provenance = Provenance()
+    provenance.lists([item(f"of meeting {n}", f"file:///minutes/{n}") for n in range(1100)])
+    people = [f"ann.smith{n}@corp{n}.example" for n in range(15)]
+    for record, one in enumerate(people):
+        says(provenance, one, record)
+    provenance.begin()
+    known = [provenance.proof_of(one, "mail") for one in people]
+    assert [one.proof for one in known if one is not None] == [Proof.TASK] * 15
+
+
+def test_what_is_known_of_a_value_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Listed()
+    shown.add([item(VALUE)])
+    assert shown.had(VALUE, 1)
+    monkeypatch.setattr(shown, "_shown", None)
+    assert shown.had(VALUE, 1)
+
+
+def test_pictures_sizes_and_times_take_no_room() -> None:
+    provenance = Provenance()
+    for n in range(100):
+        told = item("minutes") | {
+            "size": n,
+            "icons": [{"src": "data:image/png;base64," + "A" * 8192}],
+            "annotations": {"lastModified": f"2026-11-29T16:00:{n % 60:02d}Z", "priority": 1},
+        }
+        provenance.lists([told])
+    assert provenance._listed.count == 1
+    for told in (item("") | {"size": VALUE}, item("") | {"icons": [{"src": f"https://{VALUE}"}]}):
+        provenance.lists([told])
+    provenance.lists([item("") | {"annotations": {"lastModified": VALUE}}])
+    assert provenance._listed.count == 4
+
+
+def test_what_runs_share_is_counted_once() -> None:
+    shared = Listed()
+    parts = [Provenance(listed=shared) for _ in range(3)]
+    parts[0].lists([item("x" * 1000)])
+    assert sum(one.octets for one in parts) < 2 * parts[0].octets
+    octets = parts[0].octets
+    del parts[0]
+    assert octets <= sum(one.octets for one in parts) < octets + 100

@@ -174,3 +174,18 @@ def test_what_failed_or_was_done_has_no_more_for_words() -> None:
     remember(provenance, source(UNTRUSTED), texts("Kim"), effect=effect, octets=9, failed=True)
     provenance.matches("see you tomorrow")
     assert provenance.unread(words=True) == 0
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_after_a_question_beside_the_loop_the_next_one_finds_nothing_to_be_made(
+    words: bool,
+) -> None:
+    provenance = Provenance()
+    people = [{"id": n, "name": f"Person {n}", "email": f"p{n}@x.example"} for n in range(20)]
+    for record in range(3):
+        structured = {"structuredContent": {"people": people}}
+        remember(provenance, source(TRUSTED, record), structured, arguments={"q": f"all {record}"})
+    provenance.lists([{"uri": "file:///a", "name": "a"}])
+    assert provenance.unread(words=words) > 0
+    provenance.finish(words=words)
+    assert provenance.unread(words=words) == 0

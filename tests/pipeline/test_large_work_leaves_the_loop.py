@@ -226,7 +226,7 @@ async def test_what_a_call_is_the_first_to_ask_of_a_run_is_work_of_its_own(
     sent: list[dict[str, Any]],
     prompt: str | None,
 ):
-    """One before it has looked at the results, and asked nothing that needs more of them."""
+    """One before it has made all that such a question needs; what words mean it was not asked."""
     rule = ToolRule(effect=Effect.EGRESS, destination=("to",), payload=("body",))
     search = ToolRule(effect=Effect.READ, result=TRUSTED)
     house = House(tools={"search": search, "send": rule})
@@ -245,7 +245,8 @@ async def test_what_a_call_is_the_first_to_ask_of_a_run_is_work_of_its_own(
         return threading.get_ident() in threads["review"]
 
     assert not await send(sent[0], None)
-    assert not await send(sent[1], prompt)
+    assert await send(sent[1], prompt) is (prompt is None)
+    assert await send(sent[1], prompt)
 
 
 @pytest.fixture

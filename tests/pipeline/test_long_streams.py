@@ -111,11 +111,16 @@ async def test_what_comes_after_its_run_has_ended_counts_in_the_one_there_is_the
 async def test_whoever_goes_while_the_end_is_recorded_ends_it_once(house: House) -> None:
     answer = event({"jsonrpc": "2.0", "id": 1, "result": text("hello")})
     house.server.answer = lambda permit: Events([answer]).answer()
-    reply = await house.pipeline.handle(house.call(profile=Profile.LEGACY, session="s1"))
+    params = {"name": "search", "arguments": {}}
+    call = house.request("tools/call", params, profile=Profile.LEGACY, session="s1")
+    reply = await house.pipeline.handle(call)
     assert not isinstance(reply.body, bytes)
     await cancelled_at_the_end(house, anext_of(reply.body))
     assert house.kinds() == ["intent", "outcome"]
     assert (house.last["verdict"], "code" in house.last) == ("allow", False)
+    get = house.request("GET", form=Form.STREAM, id_=None, profile=Profile.LEGACY, session="s1")
+    (told,) = (await house.handle(get)).messages  # whoever comes back is told
+    assert told["result"] == text("hello")
 
 
 async def anext_of(parts: Any) -> None:

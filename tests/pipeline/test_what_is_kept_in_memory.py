@@ -8,7 +8,7 @@ import pytest
 from gateway.domain.bounded import ENTRY
 from gateway.domain.calls import Call
 from gateway.domain.flow import LONGEST_SOURCE, Run, RunId, RunState, Source, source_name
-from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
+from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Effect
 from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Profile
 from gateway.errors import ProtocolError, RateLimited
@@ -94,6 +94,20 @@ def test_the_provenance_of_the_runs_used_last_is_kept(monkeypatch):
     kept.of(three)
     assert kept.of(one) is first
     assert kept.of(two) is not second
+
+
+@pytest.mark.parametrize("looks", [False, True])
+async def test_after_a_question_that_looked_beside_the_loop_nothing_is_left_for_the_next(looks):
+    kept = ProvenanceMemory(lambda _: None)
+    run = Run(id=RunId("r1"), label=BOTTOM)
+    seen = Source(server="mail", tool="search", record="r1", label=STRICTEST_DEFAULT)
+    content = {"structuredContent": {"texts": [f"text {n}" for n in range(5_000)]}}
+    found = kept.of(run)
+    found.remember(
+        Answered(source=seen, effect=Effect.READ, arguments={}, content=content, octets=60_000)
+    )
+    assert await kept.with_it(run, "emma", 60_000, lambda _: "done", looks=looks) == "done"
+    assert (found.unread(words=False) == 0) is looks
 
 
 @pytest.mark.parametrize(
