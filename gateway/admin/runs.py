@@ -200,7 +200,10 @@ class RunDesk:
 
         async def lower() -> None:
             if await self._runs.lower_label(state.run.id, seen, label, look=look) is None:
-                raise Denied("the run has ended, or has read something since you looked at it")
+                raise Denied(
+                    "the run has ended, or has read something since you looked at it, or the gateway"
+                    " was started since; look again"
+                )
 
         fields = {"run": run, "label_before": seen.words, "label_after": label.words}
         change = _change("runs.relabel", "relabelled", run, fields, note)

@@ -1,6 +1,7 @@
 """Who calls, by when they last did: of those whom one outside vouches for, only so many."""
 
 from collections import Counter, OrderedDict, defaultdict
+from itertools import islice
 from typing import Final
 
 from gateway.domain.flow import RunId
@@ -88,16 +89,13 @@ class Begun:
         self._of: defaultdict[str, OrderedDict[RunId, None]] = defaultdict(OrderedDict)
 
     def add(self, run: RunId, principal: Principal) -> list[RunId]:
-        """Note one that begins now; return those that have to end for it, unused for longest.
-
-        They are noted no more: also where one never began, or was ended by another gateway.
-        """
+        """Note one that has begun; return those that have to end for it, unused for longest."""
         by = _named_by(principal)
         if not by:
             return []
         runs = self._of[by]
         runs[run] = None
-        return [runs.popitem(last=False)[0] for _ in range(len(runs) - MOST_BEGUN)]
+        return list(islice(runs, max(0, len(runs) - MOST_BEGUN)))
 
     def use(self, run: RunId) -> None:
         """Note that it is used now."""

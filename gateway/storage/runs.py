@@ -149,8 +149,10 @@ class Runs:
         """What the programs that hosts have tokens for have read, in whichever run."""
         self._looks: dict[RunId, str] = {}
         """By what a look at a run is known, until something comes into it."""
-        self._lowering = 0
-        """How many labels are being lowered, as far as anybody can tell."""
+        self._lowering: set[object] = set()
+        """Labels that are being lowered, as far as anybody can tell."""
+        self._unsettled: set[object] = set()
+        """Those of them that failed, and may come about all the same until a later change has."""
         self._ended: deque[RunId] = deque()
         self._ended_octets = 0
         self._remember(Change(belonging=tuple(belonging)))
@@ -195,17 +197,21 @@ class Runs:
         run = self._names.of_handle(principal.actor, handle)
         parts = self._parts.get(owner, ())
         over = list(parts)[: max(0, len(parts) + 1 - self._limits.most)]
-        over += self._begun_by.add(run, principal)
         if over:
             await self._make(partial(run_changes.end, runs=over))
         if task is not None:
             self._tasks[run] = task
         try:
             job = partial(run_changes.begin, run=run, whole=whole.id, owner=owner, is_new=is_new)
-            return handle, self._found(await self._make(job))
+            made = self._found(await self._make(job))
         except BaseException:
             self._tasks.pop(run, None)
             raise
+        if surplus := self._begun_by.add(run, principal):
+            await self._make(partial(run_changes.end, runs=surplus))
+            for one in surplus:  # also one that never began, or was ended by another gateway
+                self._begun_by.leave(one)
+        return handle, made
 
     def live(self, principal: Principal) -> frozenset[RunId]:
         """Return the principal's live runs; see `RunStore`."""
@@ -282,9 +288,14 @@ class Runs:
         job = partial(run_changes.lower, run=run, seen=seen, version=version, label=label)
         # From the comparison to the commit whatever is read is written down behind this: memory
         # still shows the label from before. What fails may come about later, so then it stays so.
-        self._lowering += 1
-        change = await self._make(job)
-        self._lowering -= 1
+        lowering = object()
+        self._lowering.add(lowering)
+        try:
+            change = await self._make(job)
+        except BaseException:
+            self._unsettled.add(lowering)
+            raise
+        self._lowering.discard(lowering)
         return change.result
 
     def all(self) -> Sequence[RunState]:
@@ -413,7 +424,12 @@ class Runs:
         return RunState(run=kept.run, live=live, idle_s=idle_s)
 
     async def _make(self, job: Job) -> Change:
-        return await self._ledger.make(job, self._remember)
+        before = frozenset(self._unsettled)
+        change = await self._ledger.make(job, self._remember)
+        if before:  # changes are made in their order: by now these have come about, or never do
+            self._lowering -= before
+            self._unsettled -= before
+        return change
 
     def _remember(self, change: Change) -> None:
         for one in change.belonging:

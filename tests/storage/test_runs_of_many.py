@@ -6,7 +6,8 @@ import pytest
 
 from gateway.domain.flow import RunHint
 from gateway.domain.identity import BY_PLANE, Principal
-from gateway.errors import RateLimited
+from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
+from gateway.errors import AuditUnavailable, Fault, RateLimited
 from gateway.storage import callers
 from gateway.storage import runs as runs_module
 from gateway.storage.runs import RunLimits, Runs
@@ -114,3 +115,37 @@ async def test_an_issuer_of_others_names_only_so_many_at_once(
         await runs.of(of_an_issuer("u1"), NOTHING)
     for subject in ("u2", "u3"):
         await runs.of(principal(subject), NOTHING)  # of ours there are as many as are registered
+
+
+async def test_a_run_that_cannot_begin_ends_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callers, "MOST_BEGUN", 2)
+    runs = MemoryRunStore()
+    hosts = [replace(named_by("one", f"u{number}"), trusted_host=True) for number in range(3)]
+    handle, over = await runs.begin(hosts[0], None)
+    await runs.end(over.id)
+    begun = [(await runs.begin(one, None))[1] for one in hosts[1:]]
+    with pytest.raises(Fault):
+        await runs.begin(hosts[0], None, handle)
+    assert [run.live for one in begun if (run := runs.find(one.id)) is not None] == [True, True]
+    assert [len(each) for each in runs._begun_by._of.values()] == [2]
+
+
+async def test_a_label_that_could_not_be_lowered_is_waited_for_until_the_next_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs = MemoryRunStore()
+    one = host("u0")
+    run = await runs.of(one, NOTHING)
+    await runs.raise_label(run.id, STRICTEST_DEFAULT, None)
+    look = await runs.look_at(run.id)
+
+    async def fails(*_: object) -> object:
+        raise AuditUnavailable("the audit log cannot record this now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runs._ledger, "make", fails)
+        with pytest.raises(AuditUnavailable):
+            await runs.lower_label(run.id, STRICTEST_DEFAULT, BOTTOM, look=look)
+    await runs.raise_label(run.id, STRICTEST_DEFAULT, None)  # written down, to be sure
+    monkeypatch.setattr(runs._ledger, "make", fails)
+    await runs.raise_label(run.id, STRICTEST_DEFAULT, None)

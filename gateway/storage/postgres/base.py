@@ -109,6 +109,13 @@ def made(conninfo: str, *, admit: str = "", keeps: bool = False) -> None:
         raise ConfigError(f"PostgreSQL cannot be used: {str(error).strip()}") from error
 
 
+_LACKS: Final = "SELECT NOT has_table_privilege(to_regclass('run_looks'), 'DELETE')"
+_NOT_ADMITTED: Final = (
+    "this version needs a right in the shared database that its user has not: whoever owns the tables "
+    "runs `douane storage tables --admit USER` once more"
+)
+
+
 def joinable(conninfo: str) -> None:
     """Make the tables where they are not, and return if gateways may join those of the database.
 
@@ -120,6 +127,8 @@ def joinable(conninfo: str) -> None:
     try:
         with closing(connect(conninfo, application="douane migrations")) as connection:
             require_serving(mark_of(connection), place_of(connection))
+            if connection.execute(_LACKS).fetchone() == (True,):
+                raise ConfigError(_NOT_ADMITTED)
     except psycopg.Error as error:
         raise ConfigError(f"PostgreSQL cannot be used: {str(error).strip()}") from error
 

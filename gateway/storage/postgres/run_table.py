@@ -200,14 +200,15 @@ class PostgresRunTable:
         """Forget owners of whom no run is kept: those whose lock nobody has, who might begin one."""
         alone = self._connection.execute(
             "WITH without AS MATERIALIZED (SELECT owner FROM run_owners"
-            " WHERE owner <> '' AND owner NOT IN (SELECT owner FROM runs) LIMIT 512)"
+            " WHERE owner <> '' AND NOT EXISTS (SELECT FROM runs WHERE runs.owner = run_owners.owner) LIMIT 512)"
             " SELECT owner FROM without WHERE pg_try_advisory_xact_lock(%s, hashtext(owner))",
             (Lock.OWNER,),
         ).fetchall()
         # A statement of its own, as in `_lock`.
         gone = self._connection.execute(
             "DELETE FROM run_owners WHERE owner = ANY (%s)"
-            " AND owner NOT IN (SELECT owner FROM runs) RETURNING generation",
+            " AND NOT EXISTS (SELECT FROM runs WHERE runs.owner = run_owners.owner)"
+            " RETURNING generation",
             ([owner for (owner,) in alone],),
         ).fetchall()
         self._connection.execute(

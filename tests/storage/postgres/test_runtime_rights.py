@@ -75,6 +75,16 @@ def test_a_gateway_that_was_admitted_may_join(gate: str) -> None:
     joinable(gate)
 
 
+def test_a_gateway_without_a_right_that_it_needs_does_not_join(
+    gate: str, owner: Connection
+) -> None:
+    owner.execute("REVOKE ALL ON run_looks FROM PUBLIC")
+    name = gate.partition("//")[2].partition("@")[0]
+    owner.execute(f"REVOKE ALL ON run_looks FROM {name}".encode())
+    with pytest.raises(ConfigError, match="storage tables --admit"):
+        joinable(gate)
+
+
 async def test_records_are_removed_by_whoever_keeps_the_archive(
     gate: str, owner: Connection
 ) -> None:
