@@ -21,11 +21,15 @@ _READ: Final = 4
 """How many times its bytes an item takes, read or not; its letters are counted besides."""
 _ENTRY: Final = 400
 """Bytes of an item beside these."""
-
-
 _MOST_TOLD: Final = 4096
 """Values of which it is known whether one of so many items showed them."""
-_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,18}(?:Z|[+-][0-9]{2}:?[0-9]{2})")
+_TIME: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})"
+)
+_PICTURE: Final = re.compile(r"data:image/(?:png|jpe?g|gif|webp)[;,]")
+"""Not SVG, which is a text."""
+_LARGEST: Final = 10_000_000
+"""A size: a number that is longer may be one of somebody's."""
 
 
 class Listed:
@@ -126,8 +130,9 @@ def _lasting(item: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what an item says, without what changes by the hour or is drawn: its size, its times, its pictures."""
     notes, icons = item.get("annotations"), item.get("icons")
     left = {name: told for name, told in item.items() if name not in ("size", "icons")}
-    if not isinstance(item.get("size", 0), int | float):
-        left["size"] = item["size"]
+    size = item.get("size", 0)
+    if not (isinstance(size, int) and 0 <= size < _LARGEST):
+        left["size"] = size
     if isinstance(notes, dict) and _TIME.fullmatch(str(notes.get("lastModified"))):
         left["annotations"] = {n: told for n, told in notes.items() if n != "lastModified"}
     if isinstance(icons, list):
@@ -138,4 +143,4 @@ def _lasting(item: Mapping[str, Any]) -> Mapping[str, Any]:
 def _is_picture(icon: Any) -> bool:
     """Whether an icon is there as a picture itself, and not as a link to one."""
     src = icon.get("src") if isinstance(icon, dict) else None
-    return isinstance(src, str) and src.startswith("data:image/")
+    return isinstance(src, str) and _PICTURE.match(src) is not None

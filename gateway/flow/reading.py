@@ -111,8 +111,8 @@ class Read:
 
     def finish(self, *, words: bool) -> None:
         """Have made what nobody asked for yet: all of it where a user's `words` are to be looked for."""
-        made = [self.carried, *((self.people, self.titles, self.records) if words else ())]
-        del made
+        for what in ("carried", *(("people", "titles", "records") if words else ())):
+            getattr(self, what)
 
     @cached_property
     def carried(self) -> Carried:

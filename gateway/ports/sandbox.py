@@ -38,7 +38,7 @@ class Broker(Protocol):
 
     @property
     def who(self) -> str:
-        """Whose calls they are, by the principal's key: what is large waits for their turn."""
+        """The person whose calls they are: what is large waits for their turn."""
         ...
 
     async def call(self, server: str, tool: str, arguments: Mapping[str, Any], *, seq: int) -> Any:

@@ -174,10 +174,16 @@ def test_pictures_sizes_and_times_take_no_room() -> None:
         }
         provenance.lists([told])
     assert provenance._listed.count == 1
-    for told in (item("") | {"size": VALUE}, item("") | {"icons": [{"src": f"https://{VALUE}"}]}):
-        provenance.lists([told])
-    provenance.lists([item("") | {"annotations": {"lastModified": VALUE}}])
-    assert provenance._listed.count == 4
+    says_something: list[dict[str, Any]] = [
+        {"size": VALUE},
+        {"size": 4_155_552_671_000},
+        {"icons": [{"src": f"https://{VALUE}"}]},
+        {"icons": [{"src": f"data:image/svg+xml,<text>{VALUE}</text>"}]},
+        {"annotations": {"lastModified": VALUE}},
+        {"annotations": {"lastModified": "2026-11-29T4155552671:00Z"}},
+    ]
+    provenance.lists([item("") | told for told in says_something])
+    assert provenance._listed.count == 1 + len(says_something)
 
 
 def test_what_runs_share_is_counted_once() -> None:
