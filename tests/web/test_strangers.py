@@ -86,7 +86,7 @@ async def test_a_token_that_ends_while_the_body_comes_is_refused(site):
             return await super().receive()
 
     answer = await Slow(chunks=[CALL]).ask(site.app, "POST", PATH, (HOST, ALICE, JSON))
-    assert (answer.status, answer.received) == (401, 1)
+    assert answer.status == 401
     assert site.house.server.saw == []
 
 
