@@ -8,7 +8,7 @@ from gateway.domain.document import leaves, member_path
 from gateway.flow.beside import NOTHING, Beside, Said
 from gateway.flow.results import text_of
 from gateway.wire.fixed import says_only_its_call
-from gateway.wire.outgoing import Part, asides, beside_reference, part_of, remarks
+from gateway.wire.outgoing import Part, asides, beside_reference, has_place, part_of, remarks
 
 Expands = Callable[[str], tuple[str, ...] | None]
 
@@ -31,9 +31,8 @@ def beside(
         return NOTHING
     found = _Found()
     _in_params(found, message, given, expanded, declared)
-    found.answers += [
-        one for name, inner in remarks(message.params) for one in _said(inner, "$._meta", _NONE)
-    ]
+    if about := dict(remarks(message.params)):
+        found.answers += _said(about, "$._meta", _OF_EVERY_CALL)
     if wary:
         found.answers += [
             one for name, inner in asides(message) for one in _texts(inner, member_path("$", name))
@@ -58,10 +57,12 @@ def _in_params(
                 _place(found, at, inner, given, expanded)
             case Part.GIVEN:
                 found.places += [(p, text) for p, text in _texts(inner, at) if not given(text)]
-            case Part.CONTENT:
+            case Part.CONTENT if has_place(message, name):
                 found.content += _said(inner, at, declared)
+            case Part.CONTENT:
+                found.content += _said({name: inner}, "$", _NONE)
             case Part.ANSWER if message.form is Form.RESPONSE:
-                found.answers += _said(inner, at, frozenset())
+                found.answers += _said({name: inner}, "$", _NONE)
             case Part.ANSWER:
                 _answers(found, at, inner, given)
             case Part.NAME if name == "ref":
@@ -71,6 +72,8 @@ def _in_params(
 
 
 _NONE: frozenset[str] = frozenset()
+_OF_EVERY_CALL: Final = frozenset({"progressToken"})
+"""Of `_meta`: what the protocol names there itself."""
 _SILENT: Final = frozenset({Part.PROTOCOL, Part.ARGUMENTS})
 """What says nothing beside: its form is fixed, or rules of its tool speak of it."""
 
@@ -124,14 +127,20 @@ def _texts(content: Any, at: str) -> Said:
 
 
 def _said(content: Any, at: str, declared: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield every text in `content`, and every name that nobody has approved there."""
+    """Yield every text in `content`, and every name that nobody has approved there.
+
+    A name that is known says nothing once; which of them stand in which order says something.
+    """
     yield from ((path, text) for path, text in _texts(content, at) if text not in declared)
     waiting = [content]
     mute = 0
+    known, told = declared | _KNOWN_NAMES, set[str]()
     while waiting:
         found = waiting.pop()
         if isinstance(found, Mapping):
-            yield from ((at, name) for name in found if name not in declared | _KNOWN_NAMES)
+            yield from ((at, name) for name in found if name not in known)
+            mute += len(told.intersection(found))
+            told |= known.intersection(found)
             waiting.extend(found.values())
         elif isinstance(found, list):
             waiting.extend(found)

@@ -115,6 +115,11 @@ def part_of(message: Message, member: str) -> Part:
     return PARTS.get(message.method, {}).get(member, Part.CONTENT)
 
 
+def has_place(message: Message, member: str) -> bool:
+    """Whether the protocol has `member` among the params of `message`: its name is no word of the caller's."""
+    return member in PARTS.get(message.method, {})
+
+
 def said(message: Message) -> Mapping[str, Any]:
     """Return all that `message` says beside its target's approved name, as one object of arguments.
 

@@ -187,6 +187,17 @@ SAID = [
     ),
     ("tools/call", {"name": "search", "inputResponses": {"q": {"content": {"a": PRIVATE_LINE}}}}),
     ("tools/call", {"name": "search", "more": [PRIVATE_LINE]}),
+    ("tools/call", {"name": "search", PRIVATE_LINE: 1}),
+    ("prompts/get", {"name": "greet", PRIVATE_LINE: None}),
+    ("resources/read", {"uri": "notes://by/kim", PRIVATE_LINE: {}}),
+    (
+        "completion/complete",
+        {
+            "ref": {"type": "ref/prompt", "name": "greet"},
+            "argument": {"name": "who", "value": "k"},
+            PRIVATE_LINE: True,
+        },
+    ),
 ]
 
 
@@ -198,6 +209,24 @@ async def test_every_value_that_a_caller_chooses_is_looked_at_and_hidden(house, 
     assert {m["confidentiality"] for p in flow["payload"] for m in p["matches"]} == {"private"}
     assert "arguments_hmac" in written(house)
     assert "merger" not in written(house)
+
+
+CODED_NAME = "Vuk1c2FoYmVkd2FyZXRoZXJlaXNubw"
+
+
+@pytest.mark.parametrize("said", [1, None, {}, "x"])
+async def test_a_name_that_the_protocol_has_no_place_for_needs_a_proof(house, said):
+    params = {"uri": "notes://by/kim", CODED_NAME: said}
+    _, flow = await flow_of(house, "resources/read", params)
+    assert ("$", CODED_NAME, "none") in [
+        (d["path"], d["value"], d["proof"]) for d in flow["destinations"]
+    ]
+
+
+async def test_a_name_that_it_has_a_place_for_needs_none(house):
+    params = {"name": "greet", "arguments": {"who": "kim"}, "inputResponses": {}}
+    _, flow = await flow_of(house, "prompts/get", params)
+    assert flow["destinations"] == []
 
 
 @pytest.mark.parametrize(
@@ -216,9 +245,9 @@ async def test_a_state_that_a_caller_made_up_goes_nowhere(house, method, params)
 
 
 async def test_remarks_about_a_message_are_looked_at(house):
-    params = {"name": "search", "_meta": {"com.example/note": PRIVATE_LINE}}
-    _, flow = await flow_of(house, "tools/call", params)
-    assert flow["payload"]
+    for remark in ({"com.example/note": PRIVATE_LINE}, {PRIVATE_LINE: 1}):
+        _, flow = await flow_of(house, "tools/call", {"name": "search", "_meta": remark})
+        assert flow["payload"], remark
 
 
 async def test_a_state_and_a_question_that_the_server_gave_go_home(house):
@@ -264,6 +293,7 @@ async def asked_by_server(house: House, method: str) -> None:
         ("sampling/createMessage", {"role": "assistant", "content": {"text": PRIVATE_LINE}}),
         ("elicitation/create", {"action": "accept", "content": {"a": PRIVATE_LINE}}),
         ("elicitation/create", {"action": "accept", "content": {PRIVATE_LINE: True}}),
+        ("elicitation/create", {"action": "accept", PRIVATE_LINE: None}),
         ("roots/list", {"roots": [{"uri": f"file:///{PRIVATE_LINE}"}]}),
         ("roots/list", {"code": -1, "message": PRIVATE_LINE}),
     ],
@@ -345,3 +375,13 @@ async def test_flags_say_something_by_how_many_there_are(
         _, flow = await flow_of(house, "prompts/get", params)
         unproven = [one["value"] for one in flow["destinations"] if one["proof"] == "none"]
         assert any(set(value) == {"?"} for value in unproven) is asks
+
+
+@pytest.mark.parametrize("member", ["inputResponses", "said"])
+async def test_names_that_are_known_say_something_by_their_order(house: House, member: str) -> None:
+    for order, asks in (("01", False), ("0110100010111010", True)):
+        chain: Any = "x"
+        for one in order:
+            chain = {("uri", "text")[int(one)]: chain}
+        _, flow = await flow_of(house, "prompts/get", {"name": "greet", member: {"q": chain}})
+        assert any(one["proof"] == "none" for one in flow["destinations"]) is asks
