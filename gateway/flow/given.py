@@ -48,13 +48,10 @@ def _key(name: str, to: str) -> bytes:
 
 
 def handles_in(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what `result` gives out for the protocol's own ends: states, cursors, questions' names."""
+    """Yield what `result` gives out for the protocol's own ends: states and cursors."""
     for member in ("requestState", "nextCursor"):
         if isinstance(found := result.get(member), str):
             yield found
-    asked = result.get("inputRequests")
-    if isinstance(asked, dict):
-        yield from asked
 
 
 def resources_in(result: Mapping[str, Any]) -> Iterator[str]:

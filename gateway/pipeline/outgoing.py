@@ -17,20 +17,22 @@ def beside(
     message: Message,
     *,
     given: Callable[[str], bool],
+    asked: Callable[[str], bool],
     expanded: Expands,
     declared: frozenset[str] = frozenset(),
     wary: bool = False,
 ) -> Beside:
     """Return what `message` says beside a tool's arguments.
 
-    `given` tells what its server gave out, which goes home; `expanded` what was put into a template
+    `given` tells what its server gave out, which goes home, and `asked` which of its questions it put
+    in this very call, which alone have answers; `expanded` what was put into a template
     of the server's; `declared` are the names of values that an approved definition asks for;
     `wary` is whoever looks even at ids and names of programs.
     """
     if says_only_its_call(message) and not (wary and isinstance(message.id, str)):
         return NOTHING
     found = _Found()
-    _in_params(found, message, given, expanded, declared)
+    _in_params(found, message, given, expanded, asked=asked, declared=declared)
     if about := dict(remarks(message.params)):
         found.answers += _said(about, "$._meta", _OF_EVERY_CALL)
     if wary:
@@ -45,6 +47,8 @@ def _in_params(
     message: Message,
     given: Callable[[str], bool],
     expanded: Expands,
+    *,
+    asked: Callable[[str], bool],
     declared: frozenset[str],
 ) -> None:
     for name, inner in message.params.items():
@@ -64,7 +68,7 @@ def _in_params(
             case Part.ANSWER if message.form is Form.RESPONSE:
                 found.answers += _said({name: inner}, "$", _NONE)
             case Part.ANSWER:
-                _answers(found, at, inner, given)
+                _answers(found, at, inner, asked)
             case Part.NAME if name == "ref":
                 found.content += _said(beside_reference(message.params), at, declared)
             case _:
@@ -106,14 +110,14 @@ def _place(
             found.content += [(path, one) for one in values]
 
 
-def _answers(found: _Found, at: str, inner: Any, given: Callable[[str], bool]) -> None:
+def _answers(found: _Found, at: str, inner: Any, asked: Callable[[str], bool]) -> None:
     """Take what the server asked for as answers; to what it never asked nobody let it be told."""
     if not isinstance(inner, dict):
         found.content += _said(inner, at, _NONE)
         return
     for name, answer in inner.items():
         path = member_path(at, name)
-        if given(name):
+        if asked(name):
             found.answers += _said(answer, path, _NONE)
         else:
             found.content.append((path, name))

@@ -24,7 +24,7 @@ from gateway.flow.use import Knowledge, Use
 from gateway.pipeline.decide import Subject, call_question, spelled_time
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.outgoing import beside
-from gateway.pipeline.rounds import page_of_somebody
+from gateway.pipeline.rounds import page_of_somebody, was_asked
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.standing import standing_for
 from gateway.ports import Clock, PinStore
@@ -207,6 +207,7 @@ class Questions:
         return beside(
             call.message,
             given=lambda name: self.is_given(call, principal, name),
+            asked=lambda name: was_asked(self._memory.given, call, principal, name),
             expanded=lambda uri: _filled_in(templates(), uri),
             declared=declared,
             wary=call.server != OWN and run.has_read,

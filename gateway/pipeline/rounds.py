@@ -98,6 +98,11 @@ def page_of_somebody(cursor: str) -> str:
     return digest_of("page", cursor).hex()
 
 
+def was_asked(given: Given, call: Call, principal: Principal, name: str) -> bool:
+    """Tell whether `principal` was asked `name` in this very call: whatever else is so called."""
+    return given.has(call.server, _asked(round_of(call, principal), name))
+
+
 def _asked(of: Round | None, name: str) -> str:
     """Return what stands for a question that somebody was asked, or that was part of one call."""
     caller = () if of is None else of.parts

@@ -498,6 +498,7 @@ async def test_in_a_run_that_has_read_what_is_private_an_answer_is_policys_to_ju
     assert (await about(house, "tasks/update", handle, inputResponses=answers)).code is None
     (asked,) = [q for q in house.rule.asked if q["phase"] == "call"]
     assert asked["flow"]["label"]["confidentiality"] == "private"
+    assert asked["flow"]["destinations"] == []
     assert server.saw[-1][1]["inputResponses"] == answers
 
 

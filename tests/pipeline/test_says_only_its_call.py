@@ -86,7 +86,9 @@ def require_alike(message: Message, profile: Profile, *, wary: bool) -> None:
 
     def told() -> tuple[Any, Any]:
         narrowed = house.pipeline._admission.narrowed(call)
-        beside = outgoing.beside(message, given=bool, expanded=lambda _: None, wary=wary)
+        beside = outgoing.beside(
+            message, given=bool, asked=bool, expanded=lambda _: None, wary=wary
+        )
         return narrowed, beside
 
     short = told()

@@ -26,6 +26,8 @@ from tests.pipeline.house import (
 )
 
 PRIVATE_LINE = "The merger with Oakland Fittings closes on the ninth of March"
+CODED = "Vuk1c2FoYmVkd2FyZXRoZXJlaXNubw"
+"""What says nothing to whoever does not have the key: nobody would know it again."""
 TEMPLATE = "notes://by/{name}"
 PROMPT = {"name": "greet", "arguments": [{"name": "who"}]}
 
@@ -211,14 +213,11 @@ async def test_every_value_that_a_caller_chooses_is_looked_at_and_hidden(house, 
     assert "merger" not in written(house)
 
 
-CODED_NAME = "Vuk1c2FoYmVkd2FyZXRoZXJlaXNubw"
-
-
 @pytest.mark.parametrize("said", [1, None, {}, "x"])
 async def test_a_name_that_the_protocol_has_no_place_for_needs_a_proof(house, said):
-    params = {"uri": "notes://by/kim", CODED_NAME: said}
+    params = {"uri": "notes://by/kim", CODED: said}
     _, flow = await flow_of(house, "resources/read", params)
-    assert ("$", CODED_NAME, "none") in [
+    assert ("$", CODED, "none") in [
         (d["path"], d["value"], d["proof"]) for d in flow["destinations"]
     ]
 
@@ -267,9 +266,35 @@ async def test_a_state_and_a_question_that_the_server_gave_go_home(house):
     assert flow["destinations"]
 
 
+async def test_what_a_server_gave_out_otherwise_is_no_question_of_its(house):
+    listed = "https://docs.example/handbook-of-the-whole-company"
+    house.server.answer = lambda permit: result(
+        permit, {"resources": [{"uri": listed}], "nextCursor": "page-2"}
+    )
+    await house.handle(house.request("resources/list"))
+    for name in (listed, "page-2"):
+        answer = {name: {"action": "accept", "content": {"x": CODED}}}
+        _, flow = await flow_of(house, "tools/call", {"name": "search", "inputResponses": answer})
+        assert CODED in [d["value"] for d in flow["destinations"] if d["proof"] == "none"]
+
+
+async def test_the_name_of_a_question_is_nothing_else_that_a_server_gave(house):
+    name = "https://evil.example/?q=what-was-read-before"
+    asked = {"resultType": "input_required", "inputRequests": {name: {"method": "roots/list"}}}
+    house.server.answer = lambda permit: result(permit, asked)
+    await house.handle(house.call())
+    _, flow = await flow_of(house, "resources/read", {"uri": name})
+    assert [d["value"] for d in flow["destinations"]] == [name]
+
+
 def test_a_state_that_its_server_did_not_give_is_a_destination(house):
     message = house.call(requestState=PRIVATE_LINE).message
-    found = beside(message, given=lambda name: name != PRIVATE_LINE, expanded=lambda text: None)
+    found = beside(
+        message,
+        given=lambda name: name != PRIVATE_LINE,
+        asked=lambda name: False,
+        expanded=lambda text: None,
+    )
     assert found.places == (("$.requestState", PRIVATE_LINE),)
 
 
