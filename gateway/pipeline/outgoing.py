@@ -70,7 +70,7 @@ def _in_params(
             case Part.ANSWER:
                 _answers(found, at, inner, asked)
             case Part.NAME if name == "ref":
-                found.content += _said(beside_reference(message.params), at, declared)
+                found.content += _said(beside_reference(message.params), at, _NONE)
             case _:
                 pass
 

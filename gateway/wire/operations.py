@@ -244,10 +244,11 @@ _OWN_RESOURCE = _request(
 _ABOUT_RESOURCES = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
 _BY_METHOD = {(row.sender, row.method): row for row in (*OPERATIONS, *OWN_OPERATIONS)}
 
-_REFERENCES = {
+REFERENCES = {
     "ref/prompt": (Kind.PROMPT, "name", "prompts"),
     "ref/resource": (Kind.TEMPLATE, "uri", "resources"),
 }
+"""By its type: what a completion's reference names, by which of its members, and what that needs."""
 
 
 def find(sender: Sender, method: str) -> Operation | None:
@@ -443,8 +444,8 @@ def _require_bounded(message: Message) -> None:
 
 def _reference(params: Mapping[str, Any], rpc_id: str | int | None) -> tuple[Kind, str, str]:
     ref = params.get("ref")
-    if isinstance(ref, dict) and isinstance(kind := ref.get("type"), str) and kind in _REFERENCES:
-        completes, member, scope = _REFERENCES[kind]
+    if isinstance(ref, dict) and isinstance(kind := ref.get("type"), str) and kind in REFERENCES:
+        completes, member, scope = REFERENCES[kind]
         if isinstance(name := ref.get(member), str) and name and within(name):
             return completes, name, scope
     raise _bad_params("completion/complete needs a ref to a prompt or a template", rpc_id)

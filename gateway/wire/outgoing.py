@@ -12,6 +12,7 @@ from gateway.domain.calls import Form, Message
 from gateway.errors import ProtocolError
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
 from gateway.wire.jsonrpc import INVALID_PARAMS
+from gateway.wire.operations import REFERENCES
 
 
 class Part(StrEnum):
@@ -104,7 +105,6 @@ _OPEN: Final = (
     "tracestate",
 )
 """Members whose form is fixed, and not what they say."""
-_OF_REFERENCE: Final = frozenset({"type", "name", "uri"})
 _BESIDE: Final = frozenset({"name", "arguments", _META})
 
 
@@ -149,11 +149,13 @@ def said(message: Message) -> Mapping[str, Any]:
 
 
 def beside_reference(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what the reference of a completion holds that names nothing."""
+    """Return what the reference of a completion holds beside the one member that names something."""
     ref = params.get("ref")
     if not isinstance(ref, dict):
         return {}
-    return {name: inner for name, inner in ref.items() if name not in _OF_REFERENCE}
+    row = REFERENCES.get(str(ref.get("type")))
+    names = {"type"} if row is None else {"type", row[1]}
+    return {name: inner for name, inner in ref.items() if name not in names}
 
 
 def remarks(params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -187,6 +187,20 @@ SAID = [
             "argument": {"name": "who", "value": "k"},
         },
     ),
+    (
+        "completion/complete",
+        {
+            "ref": {"type": "ref/prompt", "name": "greet", "uri": PRIVATE_LINE},
+            "argument": {"name": "who", "value": "k"},
+        },
+    ),
+    (
+        "completion/complete",
+        {
+            "ref": {"type": "ref/resource", "uri": TEMPLATE, "name": PRIVATE_LINE},
+            "argument": {"name": "name", "value": "k"},
+        },
+    ),
     ("tools/call", {"name": "search", "inputResponses": {"q": {"content": {"a": PRIVATE_LINE}}}}),
     ("tools/call", {"name": "search", "more": [PRIVATE_LINE]}),
     ("tools/call", {"name": "search", PRIVATE_LINE: 1}),
