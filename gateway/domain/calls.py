@@ -132,6 +132,17 @@ class Call:
 
 
 @value
+class Asked:
+    """A request of a server's that was let through to its client, which may answer it."""
+
+    method: str
+    digest: str
+    """Of all of it, as its client got it: its id is part of that."""
+    text: str
+    """The beginning of what it says, for people."""
+
+
+@value
 class AccessRequest:
     """Everything policy gets to know about a call (NIST SP 800-162, AuthZEN)."""
 
@@ -147,6 +158,8 @@ class AccessRequest:
     """The question, exactly as policy is asked it."""
     epoch: int = -1
     """In which it was looked up what the call is for; -1 is none that will be."""
+    answers: Asked | None = None
+    """What of its server's it answers, if it answers anything."""
 
 
 @value

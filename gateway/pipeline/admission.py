@@ -233,8 +233,8 @@ class Admission:
         It was asked by leave of policy, for what may be told; this is what is told. A refusal leaves
         the question open, for another answer or for a person's leave.
         """
-        method = self._conversations.asked(call, principal, session)
-        target = Target(server=call.server, kind=Kind.SERVER_REQUEST, name=method)
+        answers = self._conversations.asked(call, principal, session)
+        target = Target(server=call.server, kind=Kind.SERVER_REQUEST, name=answers.method)
         pin = self._pin(pin_target(target, call.message.params), call.profile)
         trail.target(target, shown_digest(pin), said(call.message))
         if pin is None:
@@ -254,7 +254,8 @@ class Admission:
             effect=None,
             pinned=pinned,
             review=flow,
-            asked={**asked, "method": method},
+            asked={**asked, "method": answers.method},
+            answers=answers,
         )
         decision = await self._decided(access, trail)
         access, decision, granted = await self._approvals.consulted(access, decision, trail)
@@ -275,9 +276,9 @@ class Admission:
 
     def not_recorded(self, permit: Permit) -> None:
         """Take back that `permit` was given: its question of the server's may be answered again."""
-        asked, id_ = permit.access, permit.call.message.id
-        if permit.call.message.form is Form.RESPONSE and asked is not None and id_ is not None:
-            self._conversations.ask(permit, id_, asked.target.name)
+        access, id_ = permit.access, permit.call.message.id
+        if access is not None and access.answers is not None and id_ is not None:
+            self._conversations.ask(permit, id_, access.answers)
 
     async def _decided(self, access: AccessRequest, trail: Trail) -> Decision:
         """Return what policy says of a call, with all of it on the trail."""

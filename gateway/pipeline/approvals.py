@@ -32,7 +32,7 @@ from gateway.errors import (
 )
 from gateway.flow.evidence import sentences
 from gateway.flow.lapsed import why_asked_anew
-from gateway.pipeline.asking import Bound, bound_by, fits_a_form, question_of
+from gateway.pipeline.asking import Bound, answering, bound_by, fits_a_form, question_of
 from gateway.pipeline.decide import told
 from gateway.pipeline.standing import history, may_stand, standing_places
 from gateway.pipeline.trail import Trail
@@ -316,7 +316,11 @@ class Approvals:
             evidence=tuple(
                 map(
                     access.call.as_written,
-                    (*sentences(access.review), *self._history(access, places)),
+                    (
+                        *answering(access),
+                        *sentences(access.review),
+                        *self._history(access, places),
+                    ),
                 )
             ),
             decision_id=decision.id,

@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.approvals import ApprovalRequest
-from gateway.domain.calls import AccessRequest
+from gateway.domain.calls import AccessRequest, Message
 from gateway.domain.decisions import Decision
 from gateway.domain.document import Digest, canonical
 from gateway.domain.flow import FlowReview
@@ -14,6 +14,7 @@ from gateway.domain.quotas import UNCOUNTED
 from gateway.errors import ApprovalRequired
 from gateway.pins.visible import visible
 from gateway.pipeline.decide import told
+from gateway.wire.outgoing import Part, part_of
 
 LARGEST_QUESTION_BYTES = 64 * 1024
 """Of the arguments in canonical form. Nobody reads more, and what nobody reads, nobody allows."""
@@ -41,12 +42,14 @@ def bound_by(access: AccessRequest, decision: Decision, key: bytes, *, plane: st
         ApprovalRequired: Nobody could read it, so nobody is asked.
 
     """
-    carried = _carried(access.call.message.params)
+    call = access.call
+    carried = _carried(call.message, call.message.params)
     over = sorted(quota["quota"] for quota in access.asked.get("usage", UNCOUNTED)["over"])
     common = {
         **({"quotas": over} if over else {}),
         **({"plane": plane} if plane else {}),
-        "method": access.call.message.method,
+        **({"answers": access.answers.digest} if access.answers is not None else {}),
+        "method": call.message.method,
         "principal": access.principal.key,
         "run": access.run.id,
         "target": [access.target.server, access.target.kind.value, access.target.name],
@@ -67,7 +70,9 @@ def bound_by(access: AccessRequest, decision: Decision, key: bytes, *, plane: st
         # Where nobody knows all the places that a call reaches, no other call reaches the same.
         scope=_keyed(key, scope if _knows_places(access.review) else fingerprint),
         # A copy: what is written has many times its size set aside, and this is kept.
-        carried=bytes(memoryview(canonical(_shown(_carried(access.call.params_as_written))))),
+        carried=bytes(
+            memoryview(canonical(_shown(_carried(call.message, call.params_as_written))))
+        ),
     )
 
 
@@ -86,19 +91,26 @@ def _knows_places(review: FlowReview) -> bool:
     return review.names_where and all(each.value for each in (*review.destinations, *review.links))
 
 
-def _carried(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return all that a call says beside its name and what is about the message itself.
+def _carried(message: Message, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return all that a call says beside its target's name and what is about the message itself.
 
     For nearly every call that is its arguments; what else there is, such as the answers to an
     upstream's own questions, goes out as well.
     """
-    return {name: params[name] for name in params if name not in {"_meta", "name"}}
+    told = {"_meta", "name"} if part_of(message, "name") is Part.NAME else {"_meta"}
+    return {name: params[name] for name in params if name not in told}
 
 
 def _shown(carried: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a person is shown of that: all of it, and the arguments alone if they are all."""
     found = carried.get("arguments", {})
     return found if carried.keys() <= {"arguments"} and isinstance(found, dict) else carried
+
+
+def answering(access: AccessRequest) -> tuple[str, ...]:
+    """Return a sentence about which question of its server's a message answers, if it answers one."""
+    asked = access.answers
+    return () if asked is None else (f"It answers what the server asks: {asked.text}",)
 
 
 def _unreadable(decision: Decision, detail: str) -> ApprovalRequired:

@@ -5,15 +5,17 @@ are easily guessed. What a host asked for is no question to the programs that ha
 is forgotten is refused: an answer to a question nobody saw, a late result that no call waits for.
 """
 
-from typing import Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
 
-from gateway.domain.bounded import Bounded, digest_of
-from gateway.domain.calls import Call, Permit
+from gateway.domain.bounded import Bounded, digest_of, octets_of
+from gateway.domain.calls import Asked, Call, Permit
 from gateway.domain.identity import Principal
 from gateway.domain.shares import octets_of_call
 from gateway.errors import ProtocolError
 from gateway.pipeline.asides import Asides
 from gateway.pipeline.trail import Trail
+from gateway.wire import jsontext
 from gateway.wire.bare_notices import names_another
 from gateway.wire.jsonrpc import is_id
 from gateway.wire.server_message import ServerMessage
@@ -22,23 +24,26 @@ _MOST: Final = 20_000
 _OCTETS: Final = 8 * 1024**2
 _CUT_OCTETS: Final = 32 * 1024**2
 """A call whose stream was cut is kept whole, with what it was given."""
+_LONGEST_TOLD: Final = 1_000
+"""Characters of a question of a server's that whoever allows an answer to it is shown."""
 
 RpcId: TypeAlias = str | int
 
 
 class Conversations:
     def __init__(self) -> None:
-        self._asked: Bounded[bytes, str] = Bounded(most=_MOST, octets=_OCTETS)
+        self._asked: Bounded[bytes, Asked] = Bounded(most=_MOST, octets=_OCTETS)
         self._cut: Bounded[bytes, tuple[Permit, Trail]] = Bounded(most=_MOST, octets=_CUT_OCTETS)
         self.asides = Asides()
         """What requests and tokens are called at servers."""
 
-    def ask(self, permit: Permit, id_: RpcId, method: str = "") -> None:
-        """Note that the server's request `id_` of `method` was let through to the client."""
-        self._asked.put(_key(permit.call, permit.principal, permit.session, id_), method)
+    def ask(self, permit: Permit, id_: RpcId, asked: Asked) -> None:
+        """Note that the server's request `id_` was let through to the client."""
+        key = _key(permit.call, permit.principal, permit.session, id_)
+        self._asked.put(key, asked, octets_of(asked))
 
-    def asked(self, call: Call, principal: Principal, session: str | None) -> str:
-        """Return the method of the request that `call` answers, let through to `principal`, here.
+    def asked(self, call: Call, principal: Principal, session: str | None) -> Asked:
+        """Return the request that `call` answers, let through to `principal`, here.
 
         Raises:
             ProtocolError: It answers nothing.
@@ -46,10 +51,10 @@ class Conversations:
         """
         id_ = call.message.id
         key = None if id_ is None else _key(call, principal, session, id_)
-        method = None if key is None else self._asked.get(key)
-        if method is None:
+        asked = None if key is None else self._asked.get(key)
+        if asked is None:
             raise ProtocolError("this response answers no request of the server's", rpc_id=id_)
-        return method
+        return asked
 
     def require_asked(self, call: Call, principal: Principal, session: str | None) -> None:
         """Return, once, if `call` answers a request that was let through to `principal`, here.
@@ -80,6 +85,14 @@ class Conversations:
     def resume(self, permit: Permit, id_: RpcId) -> tuple[Permit, Trail] | None:
         """Return, once, the call of this session that response `id_` belongs to."""
         return self._cut.pop(_key(permit.call, permit.principal, permit.session, id_))
+
+
+def asked_by(method: str, params: Mapping[str, Any], data: bytes) -> Asked:
+    """Return what is remembered of a request of a server's, which its client gets as `data`."""
+    text = jsontext.write_octets(params).decode()
+    more = len(text) - _LONGEST_TOLD
+    told = text if more <= 0 else f"{text[:_LONGEST_TOLD]}... and {more} more characters"
+    return Asked(method=method, digest=digest_of(data).hex(), text=told)
 
 
 def _key(call: Call, principal: Principal, session: str | None, id_: RpcId) -> bytes:

@@ -5,8 +5,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TypeAlias
 
 from gateway.domain.calls import Form, Permit, ServerEvent
+from gateway.domain.nodes import weight
 from gateway.errors import AuditUnavailable, Denied, GatewayError, UpstreamBroke
-from gateway.pipeline.conversations import Conversations
+from gateway.pipeline.conversations import Conversations, asked_by
 from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.release import Release
@@ -15,6 +16,7 @@ from gateway.pipeline.serverside import ServerRequests
 from gateway.pipeline.sessions import Sessions
 from gateway.pipeline.trail import Trail, outcome_kind
 from gateway.ports import AuditLog, UpstreamDirectory
+from gateway.turns import finished
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import CANCELLED, Handling, Operation, Sender, find
 from gateway.wire.replies import refusal_event, reject
@@ -136,22 +138,24 @@ class StreamRelay:
         self, permit: Permit, event: ServerEvent, message: ServerMessage, row: Operation | None
     ) -> bytes:
         """Pass a request of the server's on, or answer it with a no in the client's place."""
-        asking = message.data
+        asking, params = message.data, message.params
+        said = params
         try:
             if row is None or row.handling is Handling.REFUSED:
                 raise Denied("this request is not offered")
             if row.handling is Handling.CARRIED:
-                params = message.params
-                met = await self._requests.judge(permit, row.method, params)
-                if met is not params:  # a request may have none, and there is nothing to replace
-                    asking = with_member(message, "params", met)
-            elif message.params:  # nobody judges what is said in a ping
-                asking = with_member(message, "params", {})
+                said = await self._requests.judge(permit, row.method, params)
+            elif params:  # nobody judges what is said in a ping
+                said = {}
+            if said is not params:  # a request may have none, and there is nothing to replace
+                asking = with_member(message, "params", said)
         except GatewayError as error:
             await self._upstreams.of(permit.call.server).reject(permit, reject(message, error))
             return b""
         if message.id is not None:
-            self._conversations.ask(permit, message.id, message.method)
+            who, nodes = permit.principal.person, weight(asking)
+            asked = await finished(who, nodes, asked_by, message.method, said, asking)
+            self._conversations.ask(permit, message.id, asked)
         return framed(event, asking)
 
     async def _late_response(

@@ -11,7 +11,7 @@ import pytest
 from gateway import turns
 from gateway.domain.approvals import Approval, ApprovalState, Span
 from gateway.domain.audit import AuditRecord, LogEntry
-from gateway.domain.calls import Call
+from gateway.domain.calls import Call, Form
 from gateway.domain.decisions import Decision, Duty, Obligation, Verdict
 from gateway.domain.flow import Run, RunHint
 from gateway.domain.identity import Principal
@@ -23,7 +23,18 @@ from gateway.pipeline.asking import bound_by, question_of
 from gateway.turns import Turns
 from gateway.wire.elicitation import approval_state
 from gateway.wire.session import seal
-from tests.pipeline.house import ALICE, KEY, MAIL, House, Seen, decision, text, whole
+from tests.pipeline.house import (
+    ALICE,
+    KEY,
+    MAIL,
+    Events,
+    House,
+    Seen,
+    decision,
+    event,
+    text,
+    whole,
+)
 
 EMMA = replace(ALICE, subject="emma", user_id="u_emma")
 BOB = replace(ALICE, subject="bob", user_id="u_bob")
@@ -362,6 +373,85 @@ async def test_a_yes_to_one_method_is_none_to_another(house: House) -> None:
     await answer(house, kept(house)[0])
     assert (await house.handle(about("resources/read"))).code == "approval_required"
     assert house.server.saw == []
+
+
+BESIDE: list[tuple[str, dict[str, Any]]] = [
+    ("resources/read", {"uri": "mail://inbox"}),
+    (
+        "completion/complete",
+        {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "to", "value": "k"}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "params"), BESIDE)
+async def test_what_is_called_name_and_names_nothing_is_shown_and_bound(
+    house: House, method: str, params: dict[str, Any]
+) -> None:
+    await house.show({"name": "greet", "arguments": [{"name": "to"}]}, kind=Kind.PROMPT)
+    await house.approve(Kind.PROMPT, "greet")
+    await house.handle(house.request(method, {**params, "name": "A"}, who="emma"))
+    await answer(house, kept(house)[0])
+    assert kept(house)[0].request.arguments == {**params, "name": "A"}
+    other = house.request(method, {**params, "name": "another"}, who="emma")
+    assert (await house.handle(other)).code == "approval_required"
+    assert house.server.saw == []
+
+
+async def asked_in_a_session(house: House, id_: str, message: str) -> None:
+    """Have the server ask its client something."""
+    params = {"message": message, "requestedSchema": {"type": "object", "properties": {}}}
+    asks = {"jsonrpc": "2.0", "id": id_, "method": "elicitation/create", "params": params}
+    house.server.answer = lambda permit: Events([event(asks)]).answer()
+    in_session: dict[str, Any] = {"profile": Profile.LEGACY, "session": "s1", "who": "emma"}
+    await house.handle(house.request("GET", {}, form=Form.STREAM, id_=None, **in_session))
+    house.server.answer = lambda permit: whole(b"", status=202)
+    house.server.saw.clear()
+
+
+def accepted(house: House, id_: str, **more: Any) -> Call:
+    said = {"action": "accept", "content": {}, **more}
+    in_session: dict[str, Any] = {"profile": Profile.LEGACY, "session": "s1", "who": "emma"}
+    call = house.request("", said, form=Form.RESPONSE, id_=id_, **in_session)
+    body = json.dumps({"jsonrpc": "2.0", "id": id_, "result": said}).encode()
+    return replace(call, message=replace(call.message, body=body))
+
+
+async def test_a_yes_to_an_answer_is_to_that_answer_of_that_very_question(house: House) -> None:
+    house.rule.says = lambda question: (
+        asks(question) if question["method"] != "elicitation/create" else Verdict.ALLOW
+    )
+    await asked_in_a_session(house, "q1", "May I list your files?")
+    house.rule.says = asks
+    await house.handle(accepted(house, "q1"))
+    (found,) = kept(house)
+    shown = question_of(found.request)
+    assert "May I list your files?" in shown
+    assert found.request.arguments == {"action": "accept", "content": {}}
+    await answer(house, found, span=Span.RUN)
+    house.rule.says = lambda _: Verdict.ALLOW
+    await asked_in_a_session(house, "q2", "May I delete your files?")
+    house.rule.says = asks
+    for late in (accepted(house, "q2"), accepted(house, "q1", name="a")):
+        await house.handle(late)
+        assert house.server.saw == []
+    assert ["May I delete" in question_of(one.request) for one in kept(house)] == [
+        False,
+        True,
+        False,
+    ]
+    await house.handle(accepted(house, "q1"))
+    assert len(house.server.saw) == 1
+
+
+async def test_of_a_long_question_its_beginning_is_shown(house: House) -> None:
+    house.rule.says = lambda _: Verdict.ALLOW
+    await asked_in_a_session(house, "q1", "x" * 5000)
+    house.rule.says = asks
+    await house.handle(accepted(house, "q1"))
+    (sentence,) = [one for one in kept(house)[0].request.evidence if "answers" in one]
+    assert "more characters" in sentence
+    assert len(sentence) < 1200
 
 
 async def test_a_yes_for_the_run_is_none_for_another_link(house: House) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from gateway.domain.bounded import ENTRY
-from gateway.domain.calls import Call
+from gateway.domain.calls import Asked, Call
 from gateway.domain.flow import LONGEST_SOURCE, Run, RunId, RunState, Source, source_name
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Effect
 from gateway.domain.scripts import ScriptId
@@ -20,6 +20,8 @@ from gateway.pipeline.limits import CallLimits
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.trail import Trail
 from tests.pipeline.house import ALICE, UNHINTED, House, result
+
+ROOTS = Asked(method="roots/list", digest="", text="{}")
 
 
 class Hand:
@@ -160,7 +162,7 @@ async def test_ids_of_another_type_or_session_answer_nothing():
     await house.handle(house.call())
     permit = house.server.saw[0]
     open_ = Conversations()
-    open_.ask(permit, 1)
+    open_.ask(permit, 1, ROOTS)
     for id_ in ("1", 2, None):
         with pytest.raises(ProtocolError):
             open_.require_asked(house.request("", id_=id_), permit.principal, None)
@@ -179,7 +181,7 @@ async def test_what_a_host_was_asked_its_programs_do_not_answer_nor_the_other_wa
     host, program = permit.principal, replace(permit.principal, script=ScriptId("s_1"))
     for asked, other in ((host, program), (program, host)):
         open_ = Conversations()
-        open_.ask(replace(permit, principal=asked), 1)
+        open_.ask(replace(permit, principal=asked), 1, ROOTS)
         with pytest.raises(ProtocolError):
             open_.require_asked(house.request("", id_=1), other, None)
         open_.require_asked(house.request("", id_=1), asked, None)
@@ -193,7 +195,7 @@ async def test_open_questions_are_bounded_and_the_oldest_is_refused(monkeypatch)
     open_ = Conversations()
     permit = house.server.saw[0]
     for id_ in (1, 2, 3):
-        open_.ask(permit, id_)
+        open_.ask(permit, id_, ROOTS)
     with pytest.raises(ProtocolError):
         open_.require_asked(house.request("", id_=1), permit.principal, None)
     open_.require_asked(house.request("", id_=3), permit.principal, None)
