@@ -20,7 +20,7 @@ from gateway.domain.tools import OWN
 from gateway.errors import Denied
 from gateway.turns import finished
 from gateway.wire import jsontext
-from gateway.wire.extensions import DECLARING, with_outcome, with_params
+from gateway.wire.extensions import DECLARING, with_params
 from gateway.wire.fixed import says_only_its_call
 from gateway.wire.headers import NAME, PARAM_PREFIX, decode, encode
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
@@ -293,7 +293,7 @@ async def _answer(permit: Permit) -> Message:
         return message
     kept = {name: inner for name, inner in message.params.items() if name != _META}
     who = permit.principal.person
-    return await finished(who, weight(message.body), with_outcome, message, kept)
+    return await finished(who, weight(message.body), with_params, message, kept)
 
 
 def _said_as(owner: bytes, name: str, inner: Any) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from gateway.domain.calls import Message
+from gateway.domain.calls import Form, Message
 from gateway.domain.document import DEEPEST
 from gateway.domain.tools import Profile
 from gateway.wire import jsontext
@@ -124,15 +124,16 @@ def _kept_in(
 
 
 def with_params(message: Message, params: Mapping[str, Any]) -> Message:
-    """Return the same request with other params, and the bytes that say so."""
+    """Return the same message with other params, a response with another outcome, and the bytes that say so."""
+    if message.form is Form.RESPONSE:
+        return _with_outcome(message, params)
     content: dict[str, Any] = {"jsonrpc": "2.0", "method": message.method, "params": params}
     if message.id is not None:
         content["id"] = message.id
     return replace(message, params=params, body=jsontext.write(content).encode())
 
 
-def with_outcome(message: Message, outcome: Mapping[str, Any]) -> Message:
-    """Return the same response with another result or error, and the bytes that say so."""
+def _with_outcome(message: Message, outcome: Mapping[str, Any]) -> Message:
     content = jsontext.read_exact(message.body, DEEPEST)
     member = "error" if "error" in content else "result"
     body = jsontext.write({**content, member: outcome}).encode()

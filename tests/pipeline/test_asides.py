@@ -334,6 +334,29 @@ async def test_an_answer_says_nothing_of_itself(house: House, name: str) -> None
     }
 
 
+@pytest.mark.parametrize("member", ["result", "error"])
+@pytest.mark.parametrize(
+    "ours", [{"_meta": {"douane/run": "abc"}}, {"task": {"taskId": "t"}}], ids=["run", "task"]
+)
+@pytest.mark.parametrize("has_read", [False, True])
+async def test_an_answer_that_says_something_to_us_is_an_answer_still(
+    house: House, ours: dict[str, Any], member: str, *, has_read: bool
+) -> None:
+    if has_read:
+        await read(house, Profile.LEGACY)
+    asks = {"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "a"}}
+    house.server.answer = lambda permit: Events([event(asks)]).answer()
+    in_session: dict[str, Any] = {"profile": Profile.LEGACY, "session": "s1"}
+    await house.handle(house.request("GET", {}, form=Form.STREAM, id_=None, **in_session))
+    house.server.answer = is_ok
+    given = {"code": 1, "message": "no"} if member == "error" else {"action": "decline"}
+    body = json.dumps({"jsonrpc": "2.0", "id": "q", member: {**given, **ours}}).encode()
+    answer = house.request("", {**given, **ours}, form=Form.RESPONSE, id_="q", **in_session)
+    await house.handle(replace(answer, message=replace(answer.message, body=body)))
+    arrived = json.loads(house.server.saw[-1].call.message.body)
+    assert arrived == {"jsonrpc": "2.0", "id": "q", member: given}
+
+
 BLANKS = "\t \n  \r" * 50
 """What a message can hold a great deal of without saying anything."""
 SPELLED: list[tuple[str, Form, dict[str, Any]]] = [
