@@ -201,18 +201,16 @@ class Asides:
         known = (KNOWN_ABOUT - {_STATE}) | {_MARK}
         if not is_parent(kept.get(_PARENT)):
             known -= {_PARENT}
-        others = {
-            name: _said_as(owner, name, inner)
-            for name, inner in meta.items()
-            if small and name not in known
-        }
+        # As one: who may choose among many members that were heard can say a bit with each.
+        whole = {name: inner for name, inner in meta.items() if name not in known | {_STATE}}
+        if whole and self._hears(owner, _META, whole, wary=wary, small=small):
+            known |= whole.keys()
+        if _STATE in meta and self._hears(owner, _STATE, meta[_STATE], wary=wary, small=small):
+            known |= {_STATE}
         if not wary:
-            for said in others.values():
-                self._heard.put(said, kept=True)
             return kept
         if isinstance(followed := kept.get(SUBSCRIPTION), str | int):
             kept[SUBSCRIPTION] = self._name(owner, "id", followed, wary=wary, again=True)
-        known |= {name for name, said in others.items() if said in self._heard}
         return {name: inner for name, inner in kept.items() if name in known}
 
     def _name(

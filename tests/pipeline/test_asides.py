@@ -126,27 +126,50 @@ async def test_a_program_that_the_server_knows_keeps_its_name(house: House) -> N
         call = message(house, "tools/call", {"meta": {CLIENT: program}}, Profile.MODERN)
         await house.handle(call)
         assert house.server.saw[-1].call.message.params["_meta"][CLIENT] == told
-        await _heard_before(house, known)
+        await _heard_before(house, {CLIENT: known})
 
 
 async def test_what_the_server_has_heard_before_it_may_hear_again(house: House) -> None:
-    await house.handle(message(house, "tools/call", {"meta": {"com.example/x": "de"}}, MODERN))
-    await read(house, MODERN)
     about = {"com.example/x": "de", "com.example/y": "de"}
-    for said, heard in (
-        (about, {"com.example/x": "de"}),
-        ({"com.example/x": CODED}, {}),
-    ):
-        await house.handle(message(house, "tools/call", {"meta": said}, MODERN))
-        told = house.server.saw[-1].call.message.params["_meta"]
-        assert {name: one for name, one in told.items() if name.startswith("com.")} == heard
+    await house.handle(message(house, "tools/call", {"meta": about}, MODERN))
+    await read(house, MODERN)
+    for said, heard in ((about, about), ({"com.example/x": CODED}, {})):
+        assert await told_about(house, said) == heard
 
 
-async def _heard_before(house: House, known: dict[str, Any]) -> None:
-    """Let the server hear a program's name in a run that has read nothing."""
+async def told_about(house: House, said: dict[str, Any]) -> dict[str, Any]:
+    """Return what a server is told of what a client says in members that the protocol does not know."""
+    await house.handle(message(house, "tools/call", {"meta": said}, MODERN))
+    told = house.server.saw[-1].call.message.params["_meta"]
+    return {name: one for name, one in told.items() if name in said}
+
+
+async def test_what_it_has_heard_it_hears_as_one(house: House) -> None:
+    """A choice of many members, each of which was heard with either value, would say as many bits."""
+    await house.handle(house.call())
+    for bit in (0, 1):
+        said = {f"com.example/m{number}": bit for number in range(20)}
+        await _heard_before(house, said)
+    assert await told_about(house, said) == said
+    mixed = {name: number % 2 for number, name in enumerate(said)}
+    turned = dict(reversed(said.items()))
+    for other in (mixed, turned, dict([*said.items()][:10])):
+        assert await told_about(house, other) == {}
+
+
+async def test_the_state_of_a_trace_is_heard_by_itself(house: House) -> None:
+    state = {"tracestate": "a=b"}
+    await house.handle(message(house, "tools/call", {"meta": state}, MODERN))
+    await read(house, MODERN)
+    assert await told_about(house, {**state, "com.example/x": CODED}) == state
+    assert await told_about(house, {"tracestate": f"a={CODED}"}) == {}
+
+
+async def _heard_before(house: House, about: dict[str, Any]) -> None:
+    """Let the server hear something about a message in a run that has read nothing."""
     permit = house.server.saw[-1]
     clean = replace(permit.run, sources=())
-    call = message(house, "tools/call", {"meta": {CLIENT: known}}, Profile.MODERN)
+    call = message(house, "tools/call", {"meta": about}, Profile.MODERN)
     await house.conversations.asides.going(replace(permit, run=clean, call=call))
 
 
