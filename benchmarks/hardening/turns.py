@@ -11,7 +11,7 @@ from benchmarks.hardening.parts import Part
 from gateway.domain.nodes import MOST_NODES, weight
 from gateway.errors import GatewayError
 from gateway.flow.content import content_label
-from gateway.pins.schemas import SchemaCheck
+from gateway.pins.schemas import SchemaCheck, UnusableSchema
 from gateway.turns import in_turn
 from gateway.wire.jsonrpc import read_message
 from gateway.wire.jsontext import WireLimits
@@ -21,6 +21,10 @@ PROMISED_MS = 40.0
 _BYTES = 4 * 1024 * 1024
 _LIMITS = WireLimits()
 _PATTERN = {"properties": {"a": {"pattern": "[01]*1[01]{1000}x"}}}
+
+_MANY_SIGNS = {"allOf": [{"pattern": rf"\p{{L}}{{200}}{n}"} for n in range(10)]}
+_MOST_SIGNS = {"allOf": [{"pattern": f"^.{{1,1000}}{n}$"} for n in range(4)]}
+"""As many as are made ready."""
 
 
 def figures(_: Path) -> Part:
@@ -84,9 +88,20 @@ async def _pattern() -> None:
     SchemaCheck(_PATTERN).problems({"a": "01" * 500_000}, 1_000_010)
 
 
+async def _many_signs() -> None:
+    with suppress(UnusableSchema):
+        SchemaCheck(_MANY_SIGNS)
+
+
+async def _most_signs() -> None:
+    SchemaCheck(_MOST_SIGNS)
+
+
 _INPUTS: dict[str, Callable[[], Awaitable[None]]] = {
     "numbers": _numbers,
     "event_of_empties": _empties,
     "event_of_most_empties": _most_empties,
     "schema_pattern": _pattern,
+    "schema_of_many_signs": _many_signs,
+    "schema_of_most_signs": _most_signs,
 }

@@ -19,6 +19,15 @@ _CLASS = re.compile(r"\\[sSwWdDc]")
 _MOST_CLASSES = 150**2
 """The squares of how many each pattern has, together."""
 
+_PROPERTY = re.compile(r"\\[pP]")
+_WIDE = re.compile(r"[^\x00-\x7f]|\\[SDWsbBux]|\.|\[\^|:\^|\(\?[^:]")
+"""Signs beyond ASCII, classes that hold such, and flags that may make one of any."""
+_PROPERTY_COST, _WIDE_COST = 2_500, 10
+"""Of a state, where a plain one costs 1: a sign is written as bytes, and a property has hundreds of
+ranges of them."""
+_MOST_MADE = 50_000
+"""Of all patterns of a schema: some tens of milliseconds, and some megabytes."""
+
 
 def heavy_states(schema: Any) -> int:
     """Return the states of all patterns in `schema` that are not light."""
@@ -26,12 +35,13 @@ def heavy_states(schema: Any) -> int:
 
 
 def takes_long_to_make(schema: Any) -> bool:
-    """Whether the patterns in `schema` have very many classes of signs.
+    """Whether the patterns in `schema` have very many classes of signs, or states of wide ones.
 
-    Each is written out anew before a pattern is compiled, in time quadratic in their number, and
-    nothing else runs meanwhile.
+    Each class is written out anew before a pattern is compiled, in time quadratic in their number,
+    and then each state. Nothing else runs meanwhile.
     """
-    return sum(len(_CLASS.findall(pattern)) ** 2 for pattern in _patterns(schema)) > _MOST_CLASSES
+    classes = sum(len(_CLASS.findall(pattern)) ** 2 for pattern in _patterns(schema))
+    return classes > _MOST_CLASSES or sum(map(_making, _patterns(schema))) > _MOST_MADE
 
 
 def states(pattern: str) -> int:
@@ -53,6 +63,15 @@ def states(pattern: str) -> int:
             open_groups[-1] += 1
         open_groups[-1], last = min(open_groups[-1], _MOST_STATES), min(last, _MOST_STATES)
     return min(sum(open_groups), _MOST_STATES)
+
+
+def _making(pattern: str) -> int:
+    """Return what it costs to compile `pattern`, in plain states: as if its widest sign were each."""
+    plain = pattern.replace(r"\\", "")
+    if _PROPERTY.search(plain):
+        return states(pattern) * _PROPERTY_COST
+    wide = len(_WIDE.findall(plain))
+    return states(pattern) * (_WIDE_COST + wide // 5 if wide else 1)
 
 
 def _patterns(schema: Any) -> Iterator[str]:

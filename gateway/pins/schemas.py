@@ -35,8 +35,9 @@ _DEEP = 128
 
 _MOST_PROBLEMS = 5
 _LONGEST_NAME = 128
-_LINEAR = jsonschema_rs.RegexOptions()
-"""Patterns take time linear in the text: no lookaround, no backreference, no backtracking."""
+_LINEAR = jsonschema_rs.RegexOptions(size_limit=1024**2, dfa_size_limit=128 * 1024)
+"""Patterns take time linear in the text: no lookaround, no backreference, no backtracking. In bytes,
+what one is compiled to, and what the engine remembers of it while it goes through a text."""
 
 
 class UnusableSchema(ValueError):
@@ -79,7 +80,7 @@ class SchemaCheck:
         if names_itself_inside(schema):
             raise UnusableSchema("a part of it is a document of its own")
         if takes_long_to_make(schema):
-            raise UnusableSchema("its patterns have too many classes of signs")
+            raise UnusableSchema("its patterns would take too long to be made ready")
         self._schema = schema
         self._effort = Effort(schema)
         self._octets = len(json.dumps(schema))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gateway.pins import schemas
 from gateway.pins.effort import ENDLESS, Effort
 from gateway.pins.schemas import SchemaCheck, UnusableSchema
 
@@ -285,8 +286,52 @@ def test_a_schema_of_very_many_parts_cannot_be_used() -> None:
     ],
 )
 def test_a_schema_whose_patterns_take_long_to_be_made_is_unusable(schema: Any) -> None:
-    with pytest.raises(UnusableSchema, match="classes of signs"):
+    with pytest.raises(UnusableSchema, match="too long to be made ready"):
         SchemaCheck(schema)
+
+
+@pytest.mark.parametrize(
+    "signs",
+    [
+        r"\p{L}{200}",
+        r"(?i:\p{Lu}){200}",
+        r"(?:a\P{Han}){200}",
+        r"(?:a{300}){300}",
+        ".{1200}",
+        "[^a]{1200}",
+    ],
+)
+@pytest.mark.parametrize("word", ["pattern", "patternProperties"])
+def test_a_small_schema_whose_patterns_are_large_once_made_is_unusable(
+    signs: str, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schemas, "jsonschema_rs", None)  # it compiles none of them
+    patterns = [f"{signs}{number}" for number in range(10)]
+    parts = [{word: {one: {}} if word == "patternProperties" else one} for one in patterns]
+    with pytest.raises(UnusableSchema, match="too long to be made ready"):
+        SchemaCheck({"allOf": parts})
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^[\p{L}\p{N} .'-]+$",
+        r"^.{1,1000}$",
+        r"^\S+@\S+\.\S+$",
+        r"^[^\x00-\x1f]{1,255}$",
+        "^C:\\\\p{2,200}",
+    ],
+)
+def test_an_honest_pattern_is_soon_made(pattern: str) -> None:
+    SchemaCheck({"pattern": pattern})
+
+
+def test_a_pattern_that_counts_for_less_than_it_is_stops_at_what_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(schemas, "takes_long_to_make", lambda _: False)
+    with pytest.raises(UnusableSchema, match="no schema of a known draft"):
+        SchemaCheck({"pattern": r"\p{L}{200}"})
 
 
 def test_an_honest_pattern_has_few_classes() -> None:
