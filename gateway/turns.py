@@ -171,6 +171,37 @@ async def in_steps(items: Sequence[Item]) -> AsyncIterator[Sequence[Item]]:
         yield items[start : start + STEP]
 
 
+_AT_ONCE = 16 * 1024
+_EACH = 256
+"""Bytes that whatever is handed out counts for, however small it is."""
+
+
+class Pace:
+    """Tells when others are to have their turn, of what comes in small pieces and may be here at once.
+
+    Whoever takes such pieces does not wait for the next one, and a clock of theirs would never be heard.
+    """
+
+    __slots__ = ("_handed",)
+
+    def __init__(self) -> None:
+        self._handed = 0
+
+    def hand(self, octets: int) -> None:
+        """Note that a piece of `octets` is handed out."""
+        self._handed += _EACH + octets
+
+    @property
+    def is_due(self) -> bool:
+        """Whether so much was handed out that others come before the next piece."""
+        return self._handed > _AT_ONCE
+
+    async def turn(self) -> None:
+        """Let the others have their turn."""
+        self._handed = 0
+        await asyncio.sleep(0)
+
+
 async def finished(who: str, nodes: int, work: Callable[..., T], *args: Any) -> T:
     """Return `work(*args)` as `in_turn` does, however much of the same waits: it must be done."""
     if nodes > QUICK_NODES:

@@ -154,6 +154,10 @@ def _notices(count: int) -> Callable[[Any], bytes]:
     return stream
 
 
+def _blank_lines(message: Any) -> bytes:
+    return _event(answered(message, told("x"))) + b"\n" * 65_536
+
+
 def _question(message: Any) -> bytes:
     schema = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(2000)}}
     params = {"message": "m" * 100_000, "requestedSchema": schema}
@@ -215,6 +219,7 @@ STEPS: Final[Mapping[str, Step]] = {
     ),
     "stream of lines": Step(asks=lambda: [call("plain", {})] * 2, streams=_in_lines),
     "stream of notices": Step(asks=lambda: [call("plain", {})] * 2, streams=_notices(5000)),
+    "stream of blank lines": Step(asks=lambda: [call("plain", {})] * 2, streams=_blank_lines),
     "stream that asks": Step(asks=lambda: [call("plain", {})] * 2, streams=_question),
     "errors": Step(asks=lambda: [call("plain", {})] * 2, streams=_error),
     "tools": Step(

@@ -10,6 +10,7 @@ from gateway.domain._value import value
 from gateway.domain.calls import ServerEvent
 from gateway.domain.room import SHARE
 from gateway.errors import GatewayError
+from gateway.turns import Pace
 from gateway.upstream.faults import late, too_large
 from gateway.upstream.roomy import Answering
 from gateway.upstream.settings import Limits, Timeouts
@@ -117,6 +118,7 @@ class Messages:
         self._left = left
         self._room = Answering(SHARE.get(), limits.result_bytes, server)
         """What the message takes that was given out last."""
+        self._pace = Pace()
         self._first: Heard | None = None
         self._ended = False
 
@@ -159,9 +161,12 @@ class Messages:
     async def _next(self) -> Heard:
         self._room.settle(0)
         try:
+            if self._pace.is_due:
+                await self._pace.turn()
             heard = await self._timed()
             await self._room.grown(len(heard.line))
             self._taken_bytes += len(heard.line)
+            self._pace.hand(len(heard.line))
             if self._taken_bytes > self._most_bytes:
                 raise too_large(f"a stream of more than {self._most_bytes} bytes")
         except GatewayError:

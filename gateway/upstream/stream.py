@@ -7,6 +7,7 @@ from gateway.domain.calls import ServerEvent
 from gateway.domain.room import SHARE
 from gateway.errors import LimitExceeded
 from gateway.http1 import LATE, HttpFault, Response
+from gateway.turns import Pace
 from gateway.upstream.faults import broken_answer, too_large
 from gateway.upstream.roomy import Answering
 from gateway.upstream.settings import Limits, Timeouts
@@ -15,6 +16,8 @@ from gateway.wire.sse import EventReader
 
 class EventStream:
     """The events of one answer, as they arrive and not sooner: a slow reader slows the upstream.
+
+    Of many that have come at once its reader gets some in one turn of the loop.
 
     Whoever holds it closes it. It closes itself at its end, on a fault, and when the reader is
     cancelled while it waits.
@@ -37,6 +40,7 @@ class EventStream:
         self._reader = EventReader(limits.wire)
         self._ready: Iterator[ServerEvent] = iter(())
         """What has come and was not asked for: it is cut into events one by one."""
+        self._pace = Pace()
         self._taken_bytes = 0
         self._ended = False
         self._room = Answering(SHARE.get(), limits.wire.event_bytes, server)
@@ -56,10 +60,14 @@ class EventStream:
         """
         self._room.settle(0)
         try:
-            return await self._coming()
+            if self._pace.is_due:
+                await self._pace.turn()
+            event = await self._coming()
         except BaseException:
             await self.aclose()
             raise
+        self._pace.hand(len(event.raw))
+        return event
 
     async def aclose(self) -> None:
         """Close the connection at once, which cancels a call of the stateless revision.
