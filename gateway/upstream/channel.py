@@ -19,7 +19,7 @@ from gateway.domain._value import value
 from gateway.domain.calls import Form, RawAnswer
 from gateway.errors import GatewayError, LimitExceeded, UpstreamFailed
 from gateway.upstream.child import Child
-from gateway.upstream.faults import unusable
+from gateway.upstream.faults import too_large, unusable
 from gateway.upstream.inbox import Ending, Heard, Inbox, Messages
 from gateway.upstream.replies import read_in_turn
 from gateway.upstream.settings import LocalSettings
@@ -41,6 +41,8 @@ _KEPT_BYTES: Final = 16 * 1024
 """Of one of them."""
 _CUT: Final = 1000
 """Requests that were left unanswered; more are the process's end."""
+_NOISE: Final = 10_000
+"""Lines in a row that are no messages, empty ones too; more are the process's end."""
 
 Key: TypeAlias = tuple[type, str | int]
 """An id or a token: 1 and "1" are different ones (JSON-RPC 2.0 section 4)."""
@@ -93,6 +95,7 @@ class Channel:
         self._kept: deque[Heard] = deque(maxlen=_KEPT)
         self._cut: dict[Key, Key | None] = {}
         """The tokens of requests whose reader went away, by id, until they are answered."""
+        self._noise = 0
         self._reading = asyncio.create_task(self._read())
 
     @property
@@ -221,7 +224,11 @@ class Channel:
         failure: GatewayError = unusable("the process has ended")
         try:
             async for line in self._child.lines():
-                await self._take(line)
+                self._noise += 1
+                if line:
+                    await self._take(line)
+                if self._noise > _NOISE:
+                    raise too_large(f"more than {_NOISE} lines in a row that are no messages")
         except LimitExceeded as error:
             failure = error
         finally:
@@ -235,9 +242,10 @@ class Channel:
             if line.startswith((b"{", b"[")):
                 # It may have been the answer of any of them.
                 self._fail_waiting(error)
-            elif line:
+            else:
                 logger.debug("a local server wrote a line that is no message")
             return
+        self._noise = 0
         if message.form is Form.REQUEST and self.stateless:
             await self._refuse(message)
         elif message.form is Form.RESPONSE:

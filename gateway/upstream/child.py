@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from gateway.domain._value import value
 from gateway.processes import ended, send, send_if
+from gateway.turns import Pace
 from gateway.upstream.faults import too_large, unusable
 from gateway.upstream.handover import Handover
 from gateway.upstream.jail import ProcessLimits, command, environment
@@ -119,16 +120,20 @@ class Child:
             stdin.write(line + b"\n")
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Yield what it writes, line by line, until it ends.
+        """Yield what it writes, line by line, until it ends; of many that are here some in one turn.
 
         Raises:
             LimitExceeded: A line is too long; where the next one begins is nobody's guess.
 
         """
-        stdout = self._process.stdout
+        stdout, pace = self._process.stdout, Pace()
         while stdout is not None:
+            if pace.is_due:
+                await pace.turn()
             try:
-                yield (await stdout.readuntil(b"\n")).strip()
+                line = await stdout.readuntil(b"\n")
+                pace.hand(len(line))
+                yield line.strip()
             except asyncio.LimitOverrunError as error:
                 raise too_large(f"a line of more than {self._line_bytes} bytes") from error
             except (asyncio.IncompleteReadError, OSError):
