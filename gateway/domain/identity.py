@@ -7,6 +7,7 @@ from typing import Final
 from gateway.domain._value import follows, value
 from gateway.domain.scripts import ScriptId
 from gateway.domain.selection import EVERY_SERVER, Selection
+from gateway.domain.tools import OWN, UpstreamId
 
 BY_PLANE: Final = "plane:"
 """What a principal's `token_id` begins with where a plane named it and no token did."""
@@ -77,6 +78,8 @@ class Asserted:
     groups: frozenset[str] = frozenset()
     shown: Carried | None = None
     """What the token said, where the plane shows its claims."""
+    server: UpstreamId = OWN
+    """Which server the call is for; `OWN` where only whose it is counts."""
 
     @property
     def text(self) -> str:

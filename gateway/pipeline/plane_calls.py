@@ -5,6 +5,7 @@ nor the arguments; both are asked for here, as nothing can be decided without th
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.domain.calls import Call, CallId, Form, Message, OriginKind
@@ -161,7 +162,7 @@ def _call(
         revision=revision,
         profile=profile,
         headers=(),
-        credential=asserted,
+        credential=None if asserted is None else replace(asserted, server=server),
         session=None,
         source_ip=source_ip,
         origin=OriginKind.PLANE,

@@ -263,7 +263,7 @@ def _call(asking: Asking, shown: Shown, id_: CallId) -> Call:
         revision=shown.revision,
         profile=shown.profile,
         headers=shown.headers,
-        credential=said,
+        credential=replace(said, server=server),
         session=shown.session,
         source_ip=asking.source_ip,
         trace=shown.trace,

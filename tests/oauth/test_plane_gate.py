@@ -165,6 +165,35 @@ async def test_a_client_that_acts_for_itself_is_known_by_its_registration(house:
             await gate(house).authenticate(unlike, ENDPOINT)
 
 
+@pytest.mark.parametrize(
+    ("kind", "resources", "server", "may"),
+    [
+        (ClientKind.REGISTERED, {"/mcp/mail"}, "mail", True),
+        (ClientKind.REGISTERED, {"/mcp/mail"}, "crm", False),
+        (ClientKind.REGISTERED, {"/mcp"}, "crm", True),
+        (ClientKind.REGISTERED, {"/api/v1"}, "mail", False),
+        (ClientKind.DYNAMIC, {"/mcp/mail"}, "crm", True),
+        (None, set(), "crm", True),
+    ],
+)
+async def test_a_client_reaches_by_a_plane_the_servers_of_its_registration(
+    house: House, *, kind: ClientKind | None, resources: set[str], server: str, may: bool
+) -> None:
+    if kind is not None:
+        known = replace(client().client, kind=kind, resources=frozenset(resources))
+        house.stores.clients.add(replace(known, id="assistant"))
+    planes = gate(house)
+    about = replace(SAID, server=UpstreamId(server))
+    if may:
+        assert (await planes.authenticate(about, ENDPOINT)).client_id == "assistant"
+    else:
+        with pytest.raises(Unauthenticated) as refused:
+            await planes.authenticate(about, ENDPOINT)
+        assert refused.value.reasons[0][0] == "not_registered"
+    # Whose call it is, is known all the same.
+    assert (await planes.authenticate(SAID, ENDPOINT)).subject == "alice"
+
+
 @pytest.mark.parametrize(("tasks", "trusted"), [(True, True), (True, False), (False, True)])
 async def test_tasks_count_of_trusted_hosts_by_a_plane_that_may_tell_them(
     house: House, *, tasks: bool, trusted: bool

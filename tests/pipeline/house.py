@@ -288,12 +288,16 @@ class SaidByPlanes:
     """What a plane said last."""
     whom: Principal = ALICE
     """Who is behind whatever it says."""
+    unregistered: Collection[UpstreamId] = ()
+    """Servers that no client is registered for."""
 
     async def authenticate(self, credential: Credential, endpoint: str) -> Principal:
         assert endpoint == EVALUATION or endpoint.startswith(
             ("/planes/", "/envoy.", "/agentgateway.")
         )
         assert isinstance(credential, Asserted)
+        if credential.server in self.unregistered:
+            raise Unauthenticated("the client may not use this server")
         self.said = credential
         return replace(self.whom, subject=credential.subject, client_id=credential.client_id)
 

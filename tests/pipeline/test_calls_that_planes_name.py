@@ -46,6 +46,7 @@ def test_a_question_is_the_call_that_it_is_about() -> None:
     said = found.credential
     assert (said.plane, said.subject, said.client_id) == ("edge", "alice", "assistant")
     assert said.groups == {"users"}
+    assert said.server == MAIL
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,16 @@ async def test_a_report_of_what_was_refused_is_an_alarm_and_raises(house: House)
     assert (await house.runs.of(ALICE, UNHINTED)).label == WORST
 
 
+async def test_what_a_client_read_where_it_is_not_registered_raises_it_too(house: House) -> None:
+    house.plane_gate.unregistered = {MAIL}
+    refused = await ask(house)
+    assert codes(refused) == {"unauthenticated"}
+    assert not (await found(house))[0]
+    reported = await report(house, str(refused.context["decision_id"]), text("done"))
+    assert codes(reported) >= {"plane_bypassed"}
+    assert (await house.runs.of(ALICE, UNHINTED)).label == WORST
+
+
 async def test_what_nobody_reports_in_time_is_raised_for_good(house: House) -> None:
     decision_id = await allowed(house)
     await house.debts.settle()

@@ -18,7 +18,7 @@ from gateway.planes.answers import MOST_EVENTS, Answer, answer_in
 from gateway.planes.http_calls import Unexpected
 from gateway.planes.stubs import envoy_pb2 as pb
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
-from tests.pipeline.house import ALICE, UNHINTED, House, decision, text
+from tests.pipeline.house import ALICE, MAIL, UNHINTED, House, decision, text
 from tests.planes.asking import (
     CLAIMED,
     PLANE,
@@ -165,6 +165,7 @@ async def test_what_a_token_says_of_itself_is_told_with_whom_it_names(
     assert said is not None
     scopes = frozenset({"tools:list", "tools:call"})
     assert said.shown == Carried(scopes=scopes, grant_id="g", token_id="t")
+    assert said.server == MAIL
     for bound, shown in (
         ({"cnf": {"jkt": "k"}}, Carried(is_bound=True)),
         ({"act": {"sub": "robot"}}, Carried(is_for_another=True)),
