@@ -73,14 +73,15 @@ class Webhook:
         receiver: Receiver,
         *,
         poster: Poster,
-        approval_s: float,
+        approval_s: Callable[[], float],
         clock: Clock,
         count: Callable[[str], None],
-        desk: str = "",
+        desk: Callable[[], str] = str,
     ) -> None:
         """Take the way out; `count` is told how each attempt ended.
 
-        `desk` is the origin of the pages that messages lead to; empty where there are none.
+        `approval_s` gives for how long a question waits now, `desk` the origin of the pages that
+        messages lead to; empty where there are none.
         """
         self.receiver = receiver
         self._poster = poster
@@ -100,7 +101,7 @@ class Webhook:
         for record in records:
             if record.leaf_index <= self._done:
                 continue  # it arrived before a later one did not
-            message = message_of(record, approval_s=self._approval_s, desk=self._desk)
+            message = message_of(record, approval_s=self._approval_s(), desk=self._desk())
             if message is not None and message.event in self.receiver.events:
                 await self._tell(message)
             self._done = record.leaf_index

@@ -42,9 +42,9 @@ def deviation_sink(config: Config, store: Stores, metrics: Metrics) -> Deviation
     )
 
 
-def webhooks_of(config: Config, metrics: Metrics) -> Mapping[str, Webhook]:
-    """Return the webhooks of `config` by their names."""
-    found = {}
+def webhooks_of(current: Callable[[], Config], metrics: Metrics) -> Mapping[str, Webhook]:
+    """Return the webhooks by their names; `current` gives the configuration in force."""
+    config, found = current(), {}
     for name, one in config.alerts.webhooks.items():
         # An operator who writes down an address of this machine means it.
         own = _LOOPBACK if is_loopback(urlsplit(one.url).hostname or "") else ()
@@ -61,16 +61,17 @@ def webhooks_of(config: Config, metrics: Metrics) -> Mapping[str, Webhook]:
                 ca=config.egress.ca,
                 whole_s=_WHOLE_S,
             ),
-            approval_s=config.approvals.expire,
+            approval_s=lambda: current().approvals.expire,
             clock=now,
             count=partial(_count, metrics, name),
-            desk=config.desk_url if _has_desk(config) else "",
+            desk=lambda: _desk_of(current()),
         )
     return found
 
 
-def _has_desk(config: Config) -> bool:
-    return config.console.enabled and config.auth.mode != "external"
+def _desk_of(config: Config) -> str:
+    has_one = config.console.enabled and config.auth.mode != "external"
+    return config.desk_url if has_one else ""
 
 
 def from_now(store: Stores) -> FromNow:
@@ -102,7 +103,7 @@ class Alerting:
     @classmethod
     def of_files(cls, config: Config, store: Stores) -> Self:
         """Return those of a gateway that is not running."""
-        return cls(config, store, webhooks_of(config, Metrics()))
+        return cls(config, store, webhooks_of(lambda: config, Metrics()))
 
     def webhooks(self) -> Sequence[Mapping[str, Any]]:
         """Return one row a webhook; of its URL the host only, as its path may be a secret."""

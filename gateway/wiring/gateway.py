@@ -37,7 +37,6 @@ from gateway.web.connections import Listener
 from gateway.web.door import admin_door
 from gateway.web.guard import Guarded, guard_of_admins
 from gateway.web.metrics import Metrics
-from gateway.web.peers import client_address
 from gateway.web.registry import Registry
 from gateway.wiring.administration import admin_of, place_of
 from gateway.wiring.alike import Alike
@@ -98,7 +97,7 @@ class Gateway:
         self._metrics.tell_tools_apart(Registry(identity.store.pins, lambda: self._config.servers))
         self._metrics.count_questions(lambda: self._lasting.approvals.counts(now=now()))
         self._metrics.stopped.set_function(lambda: self._lasting.stop.holds is not None)
-        self.recorded = recorded(config, identity.store, self._metrics)
+        self.recorded = recorded(lambda: self._config, identity.store, self._metrics)
         self.watch = Watch(config, identity.store)
         self._metrics.count_keeping(lambda: self.watch.spooled, lambda: self.watch.free)
         self._carried = Carried(
@@ -316,12 +315,11 @@ class Gateway:
         """Return the application of the admin listener."""
         listen = self._config.admin_listen
         guard = guard_of_admins((listen.host, listen.port), _API_BYTES)
-        address = client_address(self._config.trusted_proxies)
         api = ApiEndpoint(
             self._admin.commands,
             self._admin.people,
             most_bytes=guard.request_bytes,
-            client_address=address,
+            client_address=self._peer_of,
             clock=now,
             resource_metadata=f"{self._config.public_url}{PROTECTED_RESOURCE_PATH}{ADMIN_API}",
             refused_unread=self._metrics.refused_unread,
@@ -341,9 +339,13 @@ class Gateway:
                 **self._tenure.runtime.search.facts(),
             },
             guard=guard,
-            client_address=address,
+            client_address=self._peer_of,
             api=api,
         )
+
+    def _peer_of(self, scope: Scope) -> str:
+        """Return whom a request of the admin listener is from, by the proxies that are trusted now."""
+        return self._tenure.client_address(scope)
 
     def _proven(self, method: str, path: str, token: str, proofs: Sequence[str]) -> Credential:
         proven = self._tenure.runtime.authorization.proven

@@ -38,7 +38,12 @@ class Recorded:
     """The followers of one process's log. All are named before they begin."""
 
     def __init__(
-        self, config: Config, store: Stores, metrics: Metrics, *, turn: Turn | None = None
+        self,
+        current: Callable[[], Config],
+        store: Stores,
+        metrics: Metrics,
+        *,
+        turn: Turn | None = None,
     ) -> None:
         self._store = store
         self._turn = turn or store.log.turn()
@@ -46,8 +51,8 @@ class Recorded:
         self._follows = False
         self._newest: Callable[[], int] = lambda: -1
         """Gives the leaf index of the log's last record."""
-        told = webhooks_of(config, metrics)
-        self.alerting = Alerting(config, store, told, lambda: self.at_work)
+        told = webhooks_of(current, metrics)
+        self.alerting = Alerting(current(), store, told, lambda: self.at_work)
         self._metrics = metrics
         self._sources: list[Source] = []
         self._first: list[Callable[[], Awaitable[None]]] = []
@@ -157,9 +162,9 @@ class Recorded:
                 self._follows = False
 
 
-def recorded(config: Config, store: Stores, metrics: Metrics) -> Recorded:
-    """Return all who follow the log of `store`, by what `config` says."""
-    found = Recorded(config, store, metrics)
+def recorded(current: Callable[[], Config], store: Stores, metrics: Metrics) -> Recorded:
+    """Return all who follow the log of `store`; `current` gives the configuration in force."""
+    config, found = current(), Recorded(current, store, metrics)
     if config.alerts.baselines == "off":
         found.first(store.baselines().forget)
     else:

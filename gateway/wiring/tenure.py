@@ -34,6 +34,8 @@ class Tenure:
         self, built: Runtime, app: PublicApp, desk: ASGIApp, stack: AsyncExitStack
     ) -> None:
         self.runtime = built
+        self.client_address = client_address(built.config.trusted_proxies)
+        """Tells whom a request is from."""
         self._app = app
         self._desk = desk
         self._stack = stack

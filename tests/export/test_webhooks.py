@@ -73,7 +73,7 @@ class Rig:
         return Webhook(
             Receiver(name="ops", url=f"{self.url}/hook/s3cret", key=KEY, events=events),
             poster=GuardedFetcher(EgressPolicy.of([allow])),
-            approval_s=3600,
+            approval_s=lambda: 3600,
             clock=lambda: self.now,
             count=self.counted.append,
         )

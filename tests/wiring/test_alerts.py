@@ -56,14 +56,14 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 async def test_what_was_learned_is_forgotten_where_nobody_wants_it(store: Store) -> None:
     kept = DurableBaselines(store.writer)
     await kept.keep(7, {'["all"]': b"[]"})
-    followers = recorded(config("{baselines: off}"), store, Metrics())
+    followers = recorded(lambda: config("{baselines: off}"), store, Metrics())
     assert [one.name for one in followers.followers] == []
     async with followers.running():
         assert await kept.kept() == (None, [])
 
 
 async def test_without_a_word_behaviour_is_followed_and_nobody_is_told(store: Store) -> None:
-    followers = recorded(config("{}"), store, Metrics())
+    followers = recorded(lambda: config("{}"), store, Metrics())
     assert [one.name for one in followers.followers] == [FOLLOWER]
     assert followers.alerting.webhooks() == []
     assert configured_in(config("{}")) == {FOLLOWER}
@@ -81,7 +81,7 @@ async def test_a_log_that_cannot_be_read_ends_no_follower(store: Store) -> None:
 
 async def test_every_webhook_follows_under_a_name_of_its_own(store: Store) -> None:
     found = hook("https://hooks.example/x")
-    followers = recorded(found, store, Metrics())
+    followers = recorded(lambda: found, store, Metrics())
     assert [one.name for one in followers.followers] == [FOLLOWER, "webhook ops"]
     assert configured_in(found) == {FOLLOWER, "webhook ops"}
     assert followers.alerting.webhooks() == [
@@ -99,14 +99,14 @@ async def test_every_webhook_follows_under_a_name_of_its_own(store: Store) -> No
 
 @pytest.mark.parametrize("url", ["https://10.0.0.1/x", "https://169.254.169.254/latest"])
 async def test_a_webhook_leads_to_no_address_that_is_not_public(url: str) -> None:
-    (webhook,) = webhooks_of(hook(url), Metrics()).values()
+    (webhook,) = webhooks_of(lambda: hook(url), Metrics()).values()
     with pytest.raises(EgressRefused):
         await webhook.send("id", b"{}")
 
 
 def test_every_kind_of_deviation_is_counted_from_the_start(store: Store) -> None:
     metrics = Metrics()
-    recorded(config("{}"), store, metrics)
+    recorded(lambda: config("{}"), store, metrics)
     page = metrics.page().decode()
     for kind in ("rate", "tool", "destination", "refusals", "hour"):
         assert f'douane_deviations_total{{kind="{kind}"}} 0.0' in page

@@ -96,7 +96,7 @@ async def test_how_late_the_log_is_is_told_and_not_forgotten_where_nobody_can_sa
             while told() < least:
                 await asyncio.sleep(0.01)
 
-    found = Recorded(CONFIG, store, metrics, turn=Given())
+    found = Recorded(lambda: CONFIG, store, metrics, turn=Given())
     looking = asyncio.create_task(found._look(log))  # type: ignore[arg-type]
     await reached(4.2)
     log.lag = None
@@ -108,7 +108,7 @@ async def test_how_late_the_log_is_is_told_and_not_forgotten_where_nobody_can_sa
 
 async def test_followers_are_at_work_in_their_turn_alone(store: Store) -> None:
     turn, sink, metrics = Given(), Kept(), Metrics()
-    found = Recorded(CONFIG, store, metrics, turn=turn)
+    found = Recorded(lambda: CONFIG, store, metrics, turn=turn)
     found.follow(NAME, sink)
     await append(store, "one")
     async with asyncio.timeout(60), found.running():
