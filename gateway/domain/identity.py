@@ -220,6 +220,11 @@ class Client:
         """Whether it has nothing to prove itself with (RFC 6749 section 2.1)."""
         return self.auth_methods == {AuthMethod.NONE}
 
+    @property
+    def known_as(self) -> str:
+        """Its name where a call says whose it is: never its id, by which those go whom nobody knows."""
+        return self.name if self.name != self.id else f"client {self.id}"
+
     def may_use(self, endpoint: str) -> bool:
         """Whether it may get tokens for `endpoint`.
 

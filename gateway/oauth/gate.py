@@ -207,7 +207,7 @@ def _principal(token: AccessToken, client: Client, user: User | None, people: in
         named="" if user is None else named_in_records(user.issuer, user.subject, own=token.issuer),
         user_id="" if user is None else user.id,
         client_id=client.id,
-        client_name=client.name,
+        client_name=client.known_as,
         # A client that acts for itself has the groups of its registration, as they are now.
         groups=client.groups if user is None else user.groups,
         scopes=client.ceiling(token.scopes),

@@ -133,7 +133,7 @@ class PlaneGate:
             named=named_in_records(issuer, subject, own=self._own_issuer),
             user_id="" if user is None else user.id,
             client_id=said.client_id,
-            client_name=said.client_id if client is None else client.name,
+            client_name=said.client_id if client is None else client.known_as,
             groups=self._groups(said, user, client),
             scopes=self._scopes(said, client),
             token_id=BY_PLANE + said.plane,

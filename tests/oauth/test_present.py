@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.identity import ClientKind
 from gateway.oauth.clients import COMMAND_LINE
 from gateway.oauth.foreign.gate import user_id
+from gateway.oauth.gate import _principal
 from gateway.oauth.present import Present
 from tests.oauth.house import ALICE, House
-from tests.oauth.world import NOW, client
+from tests.oauth.test_plane_gate import ENDPOINT, SAID, gate
+from tests.oauth.world import NOW, access_token, client
 
 THERE: dict[str, str] = {
     "plane": "edge",
@@ -59,6 +62,25 @@ async def test_who_was_never_known_here_lacks_nowhere(present: Present) -> None:
 async def test_a_client_that_was_removed_lacks(house: House, present: Present) -> None:
     house.stores.clients.remove("assistant")
     assert lacking(present) == "the client was removed"
+
+
+@pytest.mark.parametrize("named", ["https://app.example/client.json", "dcr_1"])
+async def test_a_client_that_goes_by_its_id_lacks_as_well(
+    house: House, present: Present, named: str
+) -> None:
+    """As one does that registered itself without a name, and whose document names it so."""
+    itself = replace(client().client, id=named, name=named, kind=ClientKind.DOCUMENT)
+    house.stores.clients.add(itself)
+    token = access_token(itself, subject=ALICE.id, grant_id="g", scopes=itself.scopes)
+    of_ours = _principal(token, itself, ALICE, 0)
+    of_a_plane = await gate(house).authenticate(replace(SAID, client_id=named), ENDPOINT)
+    house.stores.clients.remove(named)
+    stranger = await gate(house).authenticate(replace(SAID, client_id=named), ENDPOINT)
+    told = [
+        lacking(present, client_id=one.client_id, client_name=one.client_name)
+        for one in (of_ours, of_a_plane, stranger)
+    ]
+    assert told == ["the client was removed", "the client was removed", ""]
 
 
 async def test_a_person_who_was_disabled_or_removed_lacks(house: House, present: Present) -> None:
