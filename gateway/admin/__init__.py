@@ -74,7 +74,7 @@ class Admin:
             "approvals.list": approvals.list,
             "approvals.show": approvals.show,
             "approvals.standing": approvals.standing.list,
-            "approvals.suggest": approvals.standing.suggest,
+            "approvals.suggest": approvals.suggest,
             "alerts.list": alerts.list,
             "alerts.state": alerts.state,
             "users.list": users.list,

@@ -114,7 +114,8 @@ class ApprovalDesk:
         """Return a question with what its run has read by now.
 
         What the call says is for whoever may answer it, while it waits: to everybody else
-        `arguments` are `None` and `evidence`, which quotes them, is empty; `withheld` says why.
+        `arguments` are `None`, `evidence`, which quotes them, is empty, and a resource has no name;
+        `withheld` says why.
 
         Raises:
             NotFound: There is no such question, or it is not theirs to see.
@@ -130,6 +131,7 @@ class ApprovalDesk:
             withheld = refusal.public
         return {
             **self._row(found),
+            "name": request.called if told is None else request.target.name,
             "principal": request.principal,
             "withheld": withheld,
             "arguments": told,
@@ -147,6 +149,19 @@ class ApprovalDesk:
             "follows": request.follows or None,
             "follows_because": request.follows_because or None,
         }
+
+    async def suggest(self, person: Person) -> Rows:
+        """Return one row for each yes that was given again and again, and could stand.
+
+        To what places it was is told to whoever may have it stand; to others their `value` is `None`.
+        """
+        rows = await self.standing.suggest(person)
+        for row in rows:
+            try:
+                await self.require_may_answer(person, self.seen(person, row["id"]).request)
+            except (Forbidden, NotFound):
+                row["destinations"] = [{**one, "value": None} for one in row["destinations"]]
+        return rows
 
     async def allow(
         self,
@@ -349,7 +364,7 @@ def row_of(approval: Approval) -> Row:
         "state": approval.state.value,
         "server": request.target.server,
         "kind": request.target.kind.value,
-        "name": request.target.name,
+        "name": request.called,
         "effect": None if request.effect is None else request.effect.value,
         "subject": request.subject,
         "client_id": request.client_id,

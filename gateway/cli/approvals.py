@@ -29,7 +29,8 @@ def _what(row: Mapping[str, Any]) -> str:
 
 
 def _where(row: Mapping[str, Any]) -> str:
-    return ", ".join(str(one["value"]) for one in row["destinations"])
+    places = row["destinations"]
+    return ", ".join(str(one["path"] if one["value"] is None else one["value"]) for one in places)
 
 
 _STANDING = frozenset({"waiting", "allowed", "denied"})

@@ -11,7 +11,7 @@ from gateway.domain.decisions import Reason
 from gateway.domain.document import Digest
 from gateway.domain.flow import RunId
 from gateway.domain.labels import Effect, Label
-from gateway.domain.tools import Target
+from gateway.domain.tools import Kind, Target
 
 ApprovalId = NewType("ApprovalId", str)
 
@@ -101,6 +101,13 @@ class ApprovalRequest:
     """A keyed digest of what the plane calls its submission (`Idempotency-Key`), if it does."""
     submitted: Digest | None = None
     """A digest of all that it submitted under that name."""
+
+    @property
+    def called(self) -> str:
+        """What is called, where nothing is told of what the call says: a resource's URI says as much
+        as arguments do.
+        """
+        return "a resource" if self.target.kind is Kind.RESOURCE else self.target.name
 
     @property
     def arguments(self) -> Mapping[str, Any]:

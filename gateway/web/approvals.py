@@ -91,7 +91,7 @@ class ApprovalPages:
         if found.state is ApprovalState.WAITING and not void:
             return ""
         request = found.request
-        what = f"{visible(request.target.name)} at {request.target.server}"
+        what = f"{visible(request.called)} at {request.target.server}"
         told = [f"This was about {what}, for {_whose(request)}."]
         if found.at is not None:
             told.append(f"{visible(found.by)} answered it on {when(found.at)}.")

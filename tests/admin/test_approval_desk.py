@@ -425,6 +425,21 @@ async def test_auditors_see_everything_and_answer_nothing() -> None:
         await allow(desk, auditor)
 
 
+async def test_which_resource_it_is_is_as_much_what_the_call_says_as_its_arguments() -> None:
+    name = "crm://people/eve@outside.example"
+    target = Target(server=UpstreamId("crm"), kind=Kind.RESOURCE, name=name)
+    desk = await Desk().ask(target=target)
+    auditor = person("otto", Role.AUDITOR)
+    for who in (ADA, auditor, EMMA):
+        assert [row["name"] for row in await desk.desk.list(who)] == ["a resource"]
+    assert desk.log.records == []
+    shown = [(await desk.desk.show(who, approval="a"))["name"] for who in (auditor, EMMA, ADA)]
+    assert shown == ["a resource", "a resource", name]
+    assert [one.fields["method"] for one in desk.log.records] == ["approvals.show"]
+    assert (await allow(desk, ADA))["name"] == "a resource"
+    assert (await desk.desk.show(ADA, approval="a"))["name"] == "a resource"
+
+
 async def test_whoever_has_no_role_sees_nothing() -> None:
     desk = await Desk().ask()
     with pytest.raises(Forbidden):

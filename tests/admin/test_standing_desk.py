@@ -324,15 +324,26 @@ async def said_yes(times: int, **changes: Any) -> Desk:
 
 
 async def test_the_third_same_yes_is_suggested_to_stand() -> None:
-    assert await (await said_yes(2)).standing.suggest(ADA) == []
+    assert await (await said_yes(2)).desk.suggest(ADA) == []
     desk = await said_yes(3)
-    (row,) = await desk.standing.suggest(ADA)
+    (row,) = await desk.desk.suggest(ADA)
     assert (row["id"], row["times"], row["by"]) == ("a2", 3, "user:ada")
     assert row["destinations"] == [{"path": "$.to", "value": "eve@outside.example"}]
-    assert await desk.standing.suggest(EMMA) == [row]
-    assert await desk.standing.suggest(person("bob", Role.USER)) == []
+    assert await desk.desk.suggest(person("bob", Role.USER)) == []
     await stood(desk, name="a2")
-    assert await desk.standing.suggest(ADA) == []
+    assert await desk.desk.suggest(ADA) == []
+
+
+async def test_where_yeses_went_is_suggested_to_whoever_may_have_one_stand() -> None:
+    desk = await said_yes(3, self_approval=True)
+    told = {
+        who.name: [row["destinations"][0]["value"] for row in await desk.desk.suggest(who)]
+        for who in (ADA, EMMA, person("otto", Role.AUDITOR))
+    }
+    place = "eve@outside.example"
+    assert told == {"user:ada": [place], "user:emma": [place], "user:otto": [None]}
+    desk.policy.says = False
+    assert [row["destinations"][0]["value"] for row in await desk.desk.suggest(EMMA)] == [None]
 
 
 @pytest.mark.parametrize(
@@ -350,14 +361,14 @@ async def test_another_yes_is_not_the_same(changes: dict[str, Any]) -> None:
     desk = await said_yes(2)
     await desk.ask("b", **{**STANDS, "fingerprint": Digest.of(b"b"), **changes})
     await desk.desk.allow(ADA, approval="b")
-    assert await desk.standing.suggest(ADA) == []
+    assert await desk.desk.suggest(ADA) == []
 
 
 async def test_a_no_is_no_yes() -> None:
     desk = await said_yes(2)
     await desk.ask("b", **STANDS, fingerprint=Digest.of(b"b"))
     await desk.desk.deny(ADA, approval="b")
-    assert await desk.standing.suggest(ADA) == []
+    assert await desk.desk.suggest(ADA) == []
 
 
 async def test_a_person_is_told_how_often_they_have_said_so() -> None:

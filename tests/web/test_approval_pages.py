@@ -13,6 +13,7 @@ from gateway.admin.person import How
 from gateway.admin.standing import StandingDesk
 from gateway.domain.approvals import ApprovalId, ApprovalRules, ApprovalState, Span
 from gateway.domain.document import Digest
+from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.storage.claims import ProcessClaims
 from gateway.web.approvals import ApprovalPages
 from gateway.web.cookies import BrowserCookies
@@ -231,6 +232,18 @@ async def test_an_approver_finds_what_waits_and_is_told_what_follows(house):
     page = await browser.get(f"{HTTPS}/approvals")
     assert 'href="/approve/a"' not in page.body
     assert 'href="/approve/b"' in page.body
+
+
+async def test_which_resource_is_meant_is_told_to_whoever_looks_at_its_question(house):
+    uri = "crm://people/eve"
+    await asked(house, target=Target(server=UpstreamId("crm"), kind=Kind.RESOURCE, name=uri))
+    browser, page = await signed_in(house, url=f"{HTTPS}/approvals")
+    assert "a resource" in page.body
+    assert uri not in page.body
+    page = await browser.get(APPROVE)
+    assert uri in page.body
+    await browser.submit(page.form("approve-question"), page, action="once")
+    assert uri not in (await browser.get(APPROVE)).body
 
 
 async def test_what_waits_is_shown_to_nobody_else(house):
