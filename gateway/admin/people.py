@@ -153,6 +153,7 @@ def person_of(user: User, how: How, *, issuer: str, roles_of: RolesOf) -> Person
         name=name_of(user, issuer=issuer),
         roles=_roles_now(user, roles_of),
         user_id=user.id,
+        os_user=user.os_user,
         how=how,
     )
 

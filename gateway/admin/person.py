@@ -39,6 +39,8 @@ class Person:
     roles: frozenset[Role]
     user_id: str = ""
     """Their `User.id`. Two people count as two only if each has one and they differ."""
+    os_user: str = field(default="", compare=False)
+    """The operating system's user that they are, if they were made one: what it did before is theirs."""
     how: How = How.SOCKET
     source_ip: str = field(default="", compare=False)
     """Where they are; empty at the socket."""

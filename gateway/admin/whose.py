@@ -24,14 +24,14 @@ def registered(person: Person, client_id: str, clients: ClientStore) -> bool:
     """Whether this person registered the client, be it by a program that they registered.
 
     What it does by itself is as much their word as a call of their own. An operating system's user
-    for whom no person stands is told from nobody.
+    for whom no person stands is told from nobody; what it registered is theirs whose it became.
     """
     client = clients.find(client_id)
     while client is not None and client.created_by.startswith(_PROGRAM):
         client = clients.find(client.created_by.removeprefix(_PROGRAM))
-    return (
-        client is not None and client.created_by == person.name and person.name.startswith("user:")
-    )
+    if client is None or not person.name.startswith("user:"):
+        return False
+    return client.created_by in {person.name, f"os:{person.os_user}"}
 
 
 def sees(person: Person, asked: ApprovalRequest | StandingAnswer, issuer: str) -> bool:

@@ -369,22 +369,29 @@ def by_itself(client_id: str) -> Mapping[str, Any]:
 
 @pytest.mark.parametrize(
     "made_by",
-    [{"c_1": "user:ada"}, {"c_1": "client:c_9", "c_9": "user:ada"}],
-    ids=["by herself", "by a program of hers"],
+    [
+        {"c_1": "user:ada"},
+        {"c_1": "client:c_9", "c_9": "user:ada"},
+        {"c_1": "os:ada"},
+        {"c_1": "client:c_9", "c_9": "os:ada"},
+    ],
+    ids=["by herself", "by a program of hers", "before she was somebody", "by a program from then"],
 )
 async def test_who_registered_a_client_does_not_answer_for_it(made_by: Mapping[str, str]) -> None:
     desk = await Desk().ask(**by_itself("c_1"), may_stand=True)
     for id_, by in made_by.items():
         desk.clients.add(Client(id=id_, name=id_, created_at=NOW, created_by=by))
+    ada = replace(ADA, os_user="ada")
     for answer in (
-        desk.desk.allow(ADA, approval="a"),
-        desk.desk.allow(ADA, approval="a", standing=True),
-        desk.desk.deny(ADA, approval="a"),
+        desk.desk.allow(ada, approval="a"),
+        desk.desk.allow(ada, approval="a", standing=True),
+        desk.desk.deny(ada, approval="a"),
     ):
         with pytest.raises(Forbidden, match="a client that you registered"):
             await answer
     assert (desk.state(), desk.log.records) == (ApprovalState.WAITING, [])
-    assert (await allow(desk, person("bob", Role.APPROVER)))["by"] == "user:bob"
+    bob = person("bob", Role.APPROVER, os_user="bob")
+    assert (await allow(desk, bob))["by"] == "user:bob"
 
 
 async def test_who_registered_a_client_answers_for_what_it_does_for_others() -> None:

@@ -19,7 +19,8 @@ def known(world: World, **changes: Any) -> World:
 def test_an_operating_systems_user_is_the_person_that_they_were_made() -> None:
     people = known(World()).people
     expected = Person(name="user:emma", roles=ADMIN_ROLES, user_id="u_emma", how=How.SOCKET)
-    assert people.by_os_user("em", owns_data=False) == expected
+    found = people.by_os_user("em", owns_data=False)
+    assert (found, found.os_user) == (expected, "em")
 
 
 def test_who_owns_the_data_has_every_role_only_while_they_are_nobody_else() -> None:
