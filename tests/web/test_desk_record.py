@@ -217,6 +217,21 @@ async def test_clients_are_called_by_their_names_before_their_ids(house):
 
 
 @pytest.mark.parametrize(
+    ("asked", "unknown"),
+    [
+        ("who-called&server=mial&tool=send", "there is no server mial"),
+        ("flows&source=cmr&server=mial", "there is no server cmr; there is no server mial"),
+        ("who-called&server=mail&tool=nothing", None),
+        ("timeline&principal=user:nobody", None),
+    ],
+)
+async def test_nothing_about_a_server_that_is_none_says_so(house, asked, unknown):
+    browser = await house.signed_in("otto")
+    page = await browser.get(f"{RECORD}/ask?question={asked}")
+    assert (page.ids.get("problem"), "none" in page.ids) == (unknown, True)
+
+
+@pytest.mark.parametrize(
     ("path", "command"),
     [
         (

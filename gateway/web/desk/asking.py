@@ -51,6 +51,7 @@ class AskPages:
                 answer = await self._frame.ask(
                     guest, "audit.ask", question=question, **asked, **more
                 )
+                problem = "" if answer["rows"] else await self._unknown(guest, asked)
             except BadCommand as refusal:
                 problem = refusal.public
         wide = said.get("wide") == "yes"
@@ -75,6 +76,14 @@ class AskPages:
             problem=problem,
             command=_command(question, asked),
         )
+
+    async def _unknown(self, guest: Guest, asked: Mapping[str, str | None]) -> str:
+        """Say which server that was asked about is none; nothing if each is one."""
+        named = {one for one in (asked["source"], asked["server"]) if one}
+        if not named:
+            return ""
+        known = {row["server"] for row in await self._frame.ask(guest, "servers.list")}
+        return "; ".join(f"there is no server {one}" for one in sorted(named - known))
 
 
 def _command(question: str, asked: Mapping[str, str | None]) -> tuple[list[str], dict[str, Any]]:
