@@ -238,7 +238,7 @@ def told(result: ProgramResult, run: ScriptId) -> Mapping[str, Any]:
         )
     failed = result.status not in {ProgramStatus.OK, ProgramStatus.PARKED}
     return {
-        "content": [{"type": "text", "text": jsontext.write(report)}],
+        "content": [{"type": "text", "text": jsontext.write_octets(report).decode()}],
         **({"isError": True} if failed else {}),
     }
 

@@ -89,7 +89,7 @@ class DenoEngine:
         run = BoundedRun(program, limits, gate=gate, console=Console(limits.console_bytes))
         code = program.code.encode(errors="replace").decode()
         if self._checker and (end := await self._checker.refusal(code, table)):
-            return result(run, _hinted(end), redact)
+            return await result(run, _hinted(end), redact)
         job = {
             "code": code,
             "tools": typescript_paths(table),
@@ -101,7 +101,7 @@ class DenoEngine:
             await gate.finish(run.left_s)
         finally:
             await gate.cut_off()
-        return result(run, _hinted(end), redact)
+        return await result(run, _hinted(end), redact)
 
     async def resume(
         self,

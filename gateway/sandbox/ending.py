@@ -26,6 +26,7 @@ from gateway.sandbox.bounded import FLOOD, BoundedRun
 from gateway.sandbox.one_run import OneRun
 from gateway.sandbox.parking import ParkedRun
 from gateway.sandbox.screen import Console, screened_value
+from gateway.turns import QUICK_NODES, finished
 
 NAME: Final = "program.py"
 """What a program's text is called in errors."""
@@ -34,6 +35,8 @@ _INPUT: Final = re.compile("<python-input-[0-9]+>")
 NO_APPROVAL: Final = "approval_required"
 _ERROR_BYTES: Final = 4096
 _NEARLY: Final = 0.9
+_SCREENING: Final = QUICK_NODES + 1
+"""A short text too can be long to look through for what looks like a secret: always beside the loop."""
 
 
 @value
@@ -92,20 +95,27 @@ def used_up(limits: SandboxLimits) -> str:
     return f"it computed for longer than {limits.interpreter_s:g} seconds"
 
 
-def lost(kept: ParkedRun, limits: SandboxLimits, redact: Redact) -> ProgramResult:
-    """Return the end of a run that no interpreter here can let go on."""
+async def lost(
+    kept: ParkedRun, limits: SandboxLimits, redact: Redact, *, who: str
+) -> ProgramResult:
+    """Return the end of a run of `who` that no interpreter here can let go on."""
     console = Console(limits.console_bytes, before=kept.console)
+    shown = await finished(who, _SCREENING, console.shown, redact)
     return ProgramResult(
         status=ProgramStatus.CRASHED,
         sha256=kept.sha256,
-        console=console.shown(redact),
+        console=shown,
         error="the interpreter was exchanged for another version while the program waited",
         calls=tuple(map(_ended, kept.calls)),
     )
 
 
-def result(run: BoundedRun, end: End, redact: Redact) -> ProgramResult:
-    """Return what the program's author may see of its end."""
+async def result(run: BoundedRun, end: End, redact: Redact) -> ProgramResult:
+    """Return what the program's author may see of its end, screened in their turn."""
+    return await finished(run.gate.who, _SCREENING, _screened, run, end, redact)
+
+
+def _screened(run: BoundedRun, end: End, redact: Redact) -> ProgramResult:
     calls = run.gate.calls
     if end.status is not ProgramStatus.PARKED:
         calls = tuple(map(_ended, calls))

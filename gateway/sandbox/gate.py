@@ -121,6 +121,11 @@ class Gate:
         self._tasks: dict[int, asyncio.Task[Answer | WaitingCall]] = {}
 
     @property
+    def who(self) -> str:
+        """Whose turn it is for what is large."""
+        return self._broker.who
+
+    @property
     def calls(self) -> tuple[ProgramCall, ...]:
         """What was called so far."""
         return tuple(map(self._now, self._calls))
@@ -173,7 +178,7 @@ class Gate:
 
         """
         nodes = amount(content, QUICK_NODES)
-        return await finished(self._broker.who, nodes, plain, content, most)
+        return await finished(self.who, nodes, plain, content, most)
 
     async def finish(self, within_s: float) -> None:
         """Wait for what is under way; cut off what takes longer than `within_s`.

@@ -112,7 +112,7 @@ class MontyEngine:
         if kept.sha256 != program.sha256:
             raise ValueError("this is another program's run")
         if kept.engine != ENGINE:
-            return lost(kept, self._limits, redact)
+            return await lost(kept, self._limits, redact, who=broker.who)
         limits = self._limits
         interface = self._interfaces.of(program.tools)
         gate = Gate(broker, interface.table, limits, made=kept.calls)
@@ -144,7 +144,7 @@ class MontyEngine:
         finally:
             run.driver.stop()
             await run.gate.cut_off()
-        return result(run, end, redact)
+        return await result(run, end, redact)
 
     async def _driven(self, run: OneRun, package: ExternalModule, begin: _Begin) -> End:
         async with AsyncExitStack() as stack:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import threading
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,18 @@ async def test_what_it_tells_is_screened(typescript: DenoEngine) -> None:
     assert (result.console, result.value) == ("[secret]\n", {"password": ["[secret]"]})
     failed = await typescript.run(written('throw new Error("hunter2")'), Scripted(), redact=redact)
     assert failed.error.startswith("Error: [secret]\n")
+
+
+async def test_what_it_tells_is_screened_beside_the_loop(typescript: DenoEngine) -> None:
+    loop, ran = threading.get_ident(), set[int]()
+
+    def redact(text: str) -> str:
+        ran.add(threading.get_ident())
+        return text
+
+    await typescript.run(written('return Array(5000).fill("")'), Scripted(), redact=redact)
+    assert ran
+    assert loop not in ran
 
 
 async def test_what_it_hands_over_is_strict_json(typescript: DenoEngine) -> None:

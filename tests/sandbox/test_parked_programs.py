@@ -1,6 +1,7 @@
 """A program that waits for a person goes on where it stopped, in whichever process."""
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -187,14 +188,21 @@ async def test_what_is_no_parked_run_is_not_resumed(octets: bytes, engine: Monty
 
 async def test_a_run_of_another_version_ends_and_says_what_it_did(engine: MontyEngine) -> None:
     waiting = ParkedRun.decoded((await parked(engine)).parked)
-    broker = Scripted()
+    broker, ran = Scripted(), list[int]()
+
+    def redact(text: str) -> str:
+        ran.append(threading.get_ident())
+        return text
+
     result = await engine.resume(
         replace(waiting, engine="monty 0.1").encoded(),
         program(CODE),
         broker,
         refused={},
-        redact=unchanged,
+        redact=redact,
     )
+    assert ran
+    assert threading.get_ident() not in ran
     assert (result.status, result.console) == (ProgramStatus.CRASHED, "before\n")
     assert [(call.state, call.code) for call in result.calls] == [
         (CallState.REFUSED, "approval_required"),

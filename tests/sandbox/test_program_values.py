@@ -171,12 +171,29 @@ async def test_what_is_large_becomes_json_beside_the_loop(
     assert ran == [leaves] * 3
 
 
+@pytest.mark.parametrize("code", ['"a"', "[''] * 5000", "raise ValueError('a')"])
+async def test_what_a_program_tells_is_screened_beside_the_loop(
+    engine: MontyEngine, code: str
+) -> None:
+    """Also what is short: looking for a secret in it can take long."""
+    loop, ran = threading.get_ident(), set[int]()
+
+    def redact(text: str) -> str:
+        ran.add(threading.get_ident())
+        return text
+
+    await engine.run(program(f"print('a')\n{code}"), Scripted(), redact=redact)
+    assert ran
+    assert loop not in ran
+
+
 async def test_what_is_large_becomes_json_however_much_waits(
     engine: MontyEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns, "_TURNS", turns.Turns(most_waiting=0))
-    code = "len(await git.list(a=[0] * 5000))"
+    code = "(await git.list(a=[0] * 5000)) and ['a'] * 5000"
     broker = Scripted()
     result = await engine.run(program(code), broker, redact=unchanged)
     assert result.error == ""
+    assert result.value == ["a"] * 5_000
     assert len(broker.made[0][2]["a"]) == 5_000
