@@ -205,7 +205,7 @@ class Admission:
         decision = await self._decided(access, trail)
         if decision.verdict is not Verdict.ALLOW:
             knowing, again, usable = await self._grants.consulted(access, decision, usable, trail)
-            self._approvals.require_no_refusal(access, knowing, decision, trail)
+            await self._approvals.require_no_refusal(access, knowing, decision, trail)
             access, decision, granted = await self._approvals.consulted(knowing, again, trail)
             self._quotas.require_not_used_up(due, decision)
         yes = None if granted is None else granted.approval

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from gateway.domain._value import value
@@ -19,6 +20,7 @@ from gateway.domain.calls import AccessRequest
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.document import Digest
 from gateway.domain.identity import Asserted
+from gateway.domain.nodes import amount
 from gateway.domain.premises import Premise
 from gateway.domain.standing import Places
 from gateway.errors import (
@@ -37,6 +39,7 @@ from gateway.pipeline.decide import told
 from gateway.pipeline.standing import history, may_stand, standing_places
 from gateway.pipeline.trail import Trail
 from gateway.ports import ApprovalStore, AuditLog, Clock, PolicyEngine
+from gateway.turns import QUICK_NODES, finished, in_turn
 from gateway.wire.elicitation import approval_state, is_approval_state
 
 _MINUTE_S = 60
@@ -111,11 +114,12 @@ class Approvals:
         Raises:
             Denied: A person said no.
             ApprovalRequired: Nobody has said yes; a question waits, if there was room for one.
+            RateLimited: As `in_turn`.
 
         """
         if decision.verdict is not Verdict.ASK:
             return access, decision, None
-        bound = bound_by(access, decision, self._seal_key, plane=self._plane(access))
+        bound = await self._bound(access, decision)
         found = await self._found(access, bound, trail)
         if found is None or found.state is ApprovalState.WAITING:
             raise await self._filed(access, decision, bound, trail)
@@ -134,7 +138,7 @@ class Approvals:
         granted = Granted(approval=found, access=access, decision=decision, bound=bound)
         return knowing, again, granted
 
-    def require_no_refusal(
+    async def require_no_refusal(
         self, access: AccessRequest, knowing: AccessRequest, decision: Decision, trail: Trail
     ) -> None:
         """Return unless a person has said no to this very call, though a grant stands for a yes.
@@ -144,12 +148,13 @@ class Approvals:
 
         Raises:
             Denied: A person said no.
+            RateLimited: As `in_turn`.
 
         """
         if knowing is access:
             return
         try:
-            bound = bound_by(access, decision, self._seal_key, plane=self._plane(access))
+            bound = await self._bound(access, decision)
         except ApprovalRequired:
             return  # nobody can have been asked about it
         found = self._store.find(bound.fingerprint, bound.scope, now=self._clock())
@@ -168,6 +173,12 @@ class Approvals:
         """
         if granted is not None and Premise.APPROVAL in trail.failed:
             raise await self._filed(granted.access, granted.decision, granted.bound, trail)
+
+    async def _bound(self, access: AccessRequest, decision: Decision) -> Bound:
+        """Return what `bound_by` does, of a large call beside the loop."""
+        bind = partial(bound_by, key=self._seal_key, plane=self._plane(access))
+        nodes = amount(access.call.message.params, QUICK_NODES)
+        return await in_turn(access.principal.person, nodes, bind, access, decision)
 
     async def _found(self, access: AccessRequest, bound: Bound, trail: Trail) -> Approval | None:
         """Return what is on file, an answer that came with the call included."""
@@ -276,13 +287,17 @@ class Approvals:
         command = f"`douane approvals allow {id_}`"
         where = f"{page} or {command}" if page and not theirs else command
         form = theirs and access.call.script is None and fits_a_form(request)
+        question = ""
+        if theirs:  # each character of what is carried is as much work as a node
+            nodes = len(request.carried)
+            question = await finished(access.principal.person, nodes, question_of, request)
         void = [("earlier_answer_void", request.follows_because)] if request.follows_because else []
         return ApprovalRequired(
             f"a person must allow this call first, and is asked: {where}",
             approval_id=id_,
             page=page,
             url=page if theirs else "",
-            question=question_of(request) if theirs else "",
+            question=question,
             state=approval_state(self._seal_key, access.principal.key, id_) if form else "",
             reasons=[*told(decision), *void],
         )

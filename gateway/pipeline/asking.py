@@ -136,4 +136,6 @@ def question_of(request: ApprovalRequest) -> str:
 
 def fits_a_form(request: ApprovalRequest) -> bool:
     """Whether a client's form can be trusted to show all of the question."""
-    return len(visible(request.carried.decode())) <= _LONGEST_FORM
+    said = request.carried.decode()
+    # What is long as it stands is not spelled out to tell: that is long work.
+    return len(said) <= _LONGEST_FORM and len(visible(said)) <= _LONGEST_FORM

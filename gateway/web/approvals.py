@@ -1,6 +1,7 @@
 """The page on which a person says whether a call may go out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -15,6 +16,7 @@ from gateway.pins.visible import visible
 from gateway.signin.errors import NotSignedIn
 from gateway.signin.sign_in import APPROVALS_PATH, APPROVE_PATH, SignIn
 from gateway.signin.transactions import Purpose
+from gateway.turns import finished
 from gateway.web.forms import BadForm
 from gateway.web.pages import when
 from gateway.web.visits import Visit, Visits
@@ -72,18 +74,18 @@ class ApprovalPages:
         if told := self._settled(found):
             return self._pages.message("Nothing to answer", told, link=_INBOX)
         arguments = await self._desk.disclose(person, found)
-        return self._pages.page(
+        page = partial(
+            self._pages.page,
             "approve.html",
             user=user,
             desk=self._desk_of(user),
             request=found.request,
-            arguments=[(visible(name), _spelled(said)) for name, said in arguments.items()],
-            reasons=[visible(reason.message) for reason in found.request.reasons],
-            evidence=[visible(sentence) for sentence in found.request.evidence],
             times=self._desk.standing.times(found.request, person.user_id),
-            before=visible(found.request.follows_because),
             csrf=visit.token("approve", *_bound(found)),
         )
+        # Each character of what is carried is as much work as a node; the line is their calls'.
+        who, nodes = f"{user.issuer}|{user.subject}", len(found.request.carried)
+        return await finished(who, nodes, _question, page, found.request, arguments)
 
     def _settled(self, found: Approval) -> str:
         """Say why there is nothing to answer: who has, or why no answer would count; or nothing."""
@@ -146,6 +148,18 @@ def _id(visit: Visit) -> str:
 
 def _bound(found: Approval) -> tuple[str, str]:
     return found.request.id, str(found.request.fingerprint)
+
+
+def _question(
+    page: Callable[..., Response], request: ApprovalRequest, arguments: Mapping[str, Any]
+) -> Response:
+    """Return `page` with all that a question says."""
+    return page(
+        arguments=[(visible(name), _spelled(said)) for name, said in arguments.items()],
+        reasons=[visible(reason.message) for reason in request.reasons],
+        evidence=[visible(sentence) for sentence in request.evidence],
+        before=visible(request.follows_because),
+    )
 
 
 def _whose(request: ApprovalRequest) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,8 @@ from gateway.domain.labels import STRICTEST_DEFAULT, Confidentiality, Integrity,
 from gateway.domain.scripts import Script, ScriptId
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import PolicyUnavailable
+from gateway.pins.visible import visible
+from gateway.pipeline import approvals, asking
 from gateway.pipeline.asking import bound_by, question_of
 from gateway.turns import Turns
 from gateway.wire.elicitation import approval_state
@@ -917,6 +920,43 @@ async def test_what_a_form_cannot_show_whole_is_asked_on_our_page_alone(house: H
     assert told.json["result"]["isError"] is True
     seen = await themselves(house, arguments={**long, "n": 1}, declares={**URL})
     assert seen.json["result"]["resultType"] == "input_required"
+
+
+@pytest.mark.parametrize("body", ["x" * 60_000, "x" * 5_000])
+async def test_a_long_question_is_spelled_beside_the_loop(
+    house: House, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    spelled = visible
+    loop, on_the_loop, beside = threading.get_ident(), list[int](), list[int]()
+
+    def noting(text: str) -> str:
+        (on_the_loop if threading.get_ident() == loop else beside).append(len(text))
+        return spelled(text)
+
+    monkeypatch.setattr(asking, "visible", noting)
+    long = {"to": [], "body": body}
+    ways = {"elicitation": {"form": {}, "url": {}}}
+    seen = await themselves(house, arguments=long, declares=ways)
+    assert sum(one > len(body) for one in beside) == 1
+    assert max(on_the_loop, default=0) < len(body)
+    assert seen.code == "approval_required"
+
+
+@pytest.mark.parametrize(("size", "leaves"), [(1, False), (5_000, True)])
+async def test_what_answers_are_bound_to_is_told_of_a_large_call_beside_the_loop(
+    house: House, monkeypatch: pytest.MonkeyPatch, size: int, leaves: bool
+) -> None:
+    """And whether a person has said no to it."""
+    ran = list[bool]()
+
+    def noting(*args: Any, **how: Any) -> Any:
+        ran.append(threading.get_ident() != loop)
+        return bound_by(*args, **how)
+
+    loop = threading.get_ident()
+    monkeypatch.setattr(approvals, "bound_by", noting)
+    assert (await house.handle(send(house, {**TO_EVE, "a": [0] * size}))).code
+    assert ran == [leaves]
 
 
 async def test_nothing_in_a_question_hides(house: House) -> None:

@@ -1,5 +1,6 @@
 """A person says whether a call may go out, on a page that shows all of it."""
 
+import threading
 from dataclasses import replace
 
 import orjson
@@ -14,7 +15,9 @@ from gateway.admin.standing import StandingDesk
 from gateway.domain.approvals import ApprovalId, ApprovalRules, ApprovalState, Span
 from gateway.domain.document import Digest
 from gateway.domain.tools import Kind, Target, UpstreamId
+from gateway.pins.visible import visible
 from gateway.storage.claims import ProcessClaims
+from gateway.web import approvals
 from gateway.web.approvals import ApprovalPages
 from gateway.web.cookies import BrowserCookies
 from gateway.web.pages import Pages
@@ -143,6 +146,27 @@ async def signed_in(house, name="alice", url=APPROVE):
         page.form(), page, username=name, password=PASSWORD, action="password"
     )
     return browser, page
+
+
+@pytest.mark.parametrize(("size", "leaves"), [(1, False), (5_000, True)])
+async def test_a_long_question_becomes_a_page_beside_the_loop(house, monkeypatch, size, leaves):
+    loop, ran, made = threading.get_ident(), set(), Pages.page
+
+    def noting(text):
+        ran.add(threading.get_ident() != loop)
+        return visible(text)
+
+    def page(self, template, *args, **context):
+        if template == "approve.html":
+            ran.add(threading.get_ident() != loop)
+        return made(self, template, *args, **context)
+
+    monkeypatch.setattr(approvals, "visible", noting)
+    monkeypatch.setattr(Pages, "page", page)
+    await asked(house, carried=orjson.dumps({"a": "a" * size}))
+    _, shown = await signed_in(house)
+    assert "a" * size in shown.text
+    assert ran == {leaves}
 
 
 async def test_a_person_signs_in_sees_the_call_and_lets_it_out_once(house):
