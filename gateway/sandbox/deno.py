@@ -23,6 +23,7 @@ from gateway.sandbox.endings import Endings
 from gateway.sandbox.gate import Answer, BudgetSpent, Gate, WaitingCall
 from gateway.sandbox.names import ToolTable
 from gateway.sandbox.screen import Console
+from gateway.turns import STEP
 
 PROCESSES: Final = 16
 """Runs at once, of all principals."""
@@ -168,7 +169,11 @@ class _Conversation:
 
     async def _listen(self, job: Mapping[str, Any]) -> End:
         await self._process.write(job)
+        frames = 0
         while True:
+            frames += 1
+            if frames % STEP == 0:  # what was said already is read without waiting
+                await asyncio.sleep(0)
             try:
                 frame = await self._process.read()
                 end = await (self._died() if frame is None else self._heard(frame))

@@ -21,7 +21,12 @@ from gateway.domain.programs import (
 from gateway.errors import ConfigError, RateLimited
 from gateway.ports.sandbox import NeedsApproval, ToolRefused
 from gateway.sandbox import deno
-from gateway.sandbox.deno import DenoEngine, deno_engine
+from gateway.sandbox.bounded import BoundedRun
+from gateway.sandbox.deno import DenoEngine, _Conversation, deno_engine
+from gateway.sandbox.deno_process import Usage
+from gateway.sandbox.gate import Gate
+from gateway.sandbox.names import ToolTable
+from gateway.sandbox.screen import Console
 from tests.sandbox.brokers import TOOLS, Scripted, unchanged
 
 LIMITS = SandboxLimits(wall_s=10.0, interpreter_s=2.0)
@@ -302,6 +307,45 @@ async def test_typescript_that_prints_without_end_is_stopped(line: str, tmp_path
         "it printed more than 16000 characters",
     )
     assert len(result.console) < 1100
+
+
+class Chatty:
+    """A process that has said more than can be read in a turn, and then that it is done."""
+
+    def __init__(self, lines: int) -> None:
+        self._left = lines
+        self.read_at_once = 0
+        self.most_at_once = 0
+
+    async def read(self) -> Mapping[str, Any]:
+        self.read_at_once += 1
+        self.most_at_once = max(self.most_at_once, self.read_at_once)
+        self._left -= 1
+        return {"t": "log", "text": ""} if self._left else {"t": "done", "value": 1}
+
+    async def write(self, frame: Mapping[str, Any]) -> None:
+        """Read nothing."""
+
+    def usage(self) -> Usage:
+        return Usage(cpu_s=0.0, resident_bytes=0)
+
+
+async def test_others_have_their_turn_while_typescript_prints() -> None:
+    said = written("")
+    gate = Gate(Scripted(), ToolTable(TOOLS), LIMITS)
+    run = BoundedRun(said, LIMITS, gate=gate, console=Console(LIMITS.console_bytes))
+    process = Chatty(1000)
+
+    async def others() -> None:
+        while True:
+            process.read_at_once = 0
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    end = await _Conversation(run, process).held({})  # type: ignore[arg-type]
+    beside.cancel()
+    assert (end.status, end.value) == (ProgramStatus.OK, 1)
+    assert process.most_at_once <= 64
 
 
 async def test_an_empty_line_of_typescript_counts_as_a_short_one(tmp_path: Path) -> None:
