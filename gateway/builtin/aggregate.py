@@ -217,7 +217,7 @@ class Aggregate:
             client=call.profile,
             logs=call.profile is Profile.LEGACY or wants_logs(message),
             limits=self._limits,
-            who=call.source_ip,
+            who=call.asker,
             comes_back=_comes_back(call),
         )
         return Directed(call=inner, home=home)
@@ -309,7 +309,7 @@ class Aggregate:
         pages = await asyncio.gather(*(self._page(call, one, wanted[one]) for one in asked))
         of = dict(zip(asked, pages, strict=True))
         nodes = amount(pages, QUICK_NODES)
-        body = await finished(call.source_ip, nodes, _listed, own.body, of, cursor is None)
+        body = await finished(call.asker, nodes, _listed, own.body, of, cursor is None)
         return replace(own, body=body)
 
     async def _page(self, call: Call, server: UpstreamId, cursor: Any) -> Mapping[str, Any]:
@@ -340,7 +340,7 @@ class Aggregate:
         if reply.code is not None:
             return {}
         self._waits.answered(call, server)
-        return await finished(call.source_ip, weight(body), self._result, body)
+        return await finished(call.asker, weight(body), self._result, body)
 
     async def _last(self, call: Call, parts: AsyncGenerator[bytes, None]) -> bytes:
         """Return the response at the end of a stream."""
@@ -348,7 +348,7 @@ class Aggregate:
         async with aclosing(parts):
             async for part in parts:
                 events = events_of(part, self._limits)
-                found = await finished(call.source_ip, weight(part), list[ServerEvent], events)
+                found = await finished(call.asker, weight(part), list[ServerEvent], events)
                 last = next((one.data for one in found if one.data), last)
         return last
 

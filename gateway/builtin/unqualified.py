@@ -137,7 +137,7 @@ class Unqualified:
         if call.profile is Profile.LEGACY or not isinstance(reply.body, bytes):
             return reply
         nodes = weight(reply.body)
-        body = await finished(call.source_ip, nodes, _remembering, told.name, reply.body)
+        body = await finished(call.asker, nodes, _remembering, told.name, reply.body)
         return replace(reply, body=body)
 
     async def _refused(self, call: Call, candidates: Sequence[str]) -> Reply:

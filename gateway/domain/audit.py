@@ -38,6 +38,8 @@ class AuditRecord:
     fields: Mapping[str, Any] = field(default_factory=dict)
     stands: dict[str, tuple[Any, ...]] = field(default_factory=dict, compare=False, repr=False)
     """What stands for members in an earlier record of the same call, kept by whoever writes them."""
+    whose: str = field(default="", compare=False, repr=False)
+    """Whose turn it takes to write much down: the `Principal.person` whose call it is about."""
 
 
 UNPLACED: Final = -1

@@ -87,6 +87,9 @@ class Call:
     session: str | None
     """The sealed `Mcp-Session-Id`, as the client sent it."""
     source_ip: str
+    asker: str = ""
+    """Whose turns work on it takes: the `Principal.person` that the door found behind its credential,
+    and nobody's that many share. Nothing is judged by it."""
     trace: TraceContext | None = None
     """Where it stands in its client's trace, if it does."""
     run_hint: str | None = None

@@ -5,6 +5,7 @@ as for every other, and nothing that a submission wishes for widens an answer.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.domain.access_requests import Binding
@@ -27,7 +28,7 @@ from gateway.errors import (
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.approvals import Approvals, Requestable
 from gateway.pipeline.plane_calls import Profiled, call_of
-from gateway.pipeline.plane_records import Asking, PlaneRecords
+from gateway.pipeline.plane_records import Asking, PlaneRecords, turn_of
 from gateway.pipeline.reasked import next_step
 from gateway.pipeline.submissions import Submissions
 from gateway.pipeline.trail import Trail
@@ -159,7 +160,8 @@ class AccessRequests:
     def _call(self, asking: Asking, submitted: Submission) -> Call:
         id_, ip = self._records.new_call(), asking.source_ip
         try:
-            return call_of(asking.plane, submitted.asked, self._profiled, id_=id_, source_ip=ip)
+            call = call_of(asking.plane, submitted.asked, self._profiled, id_=id_, source_ip=ip)
+            return replace(call, asker=turn_of(asking.plane, call))
         except (Denied, ProtocolError) as error:
             raise AccessRequestRefused.not_requestable(error.public) from error
 
@@ -193,7 +195,7 @@ class AccessRequests:
         """
         nodes = most_nodes(len(call.message.body))
         try:
-            call = await finished(call.source_ip, nodes, self._admission.narrowed, call)
+            call = await finished(call.asker, nodes, self._admission.narrowed, call)
             await self._admission.permit(call, trail)
         except Requestable as asked:
             return asked

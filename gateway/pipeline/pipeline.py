@@ -100,7 +100,7 @@ class Pipeline:
     async def handle(self, call: Call) -> Reply:
         """Carry `call` to its reply. A no is a reply too: this raises nothing of ours."""
         nodes = most_nodes(len(call.message.body))
-        call = await finished(call.source_ip, nodes, self._admission.narrowed, call)
+        call = await finished(call.asker, nodes, self._admission.narrowed, call)
         trail = Trail(call, clock=self._clock, new_id=self._new_id)
         try:
             carried = partial(self._carried, call, trail)

@@ -6,7 +6,6 @@ from functools import partial
 
 from gateway.domain.audit import AuditRecord
 from gateway.domain.calls import Call, Permit
-from gateway.domain.identity import Asserted
 from gateway.domain.labels import STRICTEST_DEFAULT, Label
 from gateway.domain.nodes import most_nodes
 from gateway.domain.planes import Plane
@@ -14,7 +13,7 @@ from gateway.pipeline.admission import Admission
 from gateway.pipeline.debts import Debts
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.plane_limits import PlaneLimits
-from gateway.pipeline.plane_records import said_by
+from gateway.pipeline.plane_records import turn_of
 from gateway.pipeline.recording import recorded
 from gateway.pipeline.trail import Trail
 from gateway.ports import Ledger
@@ -50,11 +49,10 @@ class PlanePermits:
 
         """
         self._debts.require_room(plane, call)
-        nodes, said = most_nodes(len(call.message.body)), call.credential
+        nodes = most_nodes(len(call.message.body))
         if nodes <= QUICK_NODES:
             return self._admission.narrowed(call)
-        who = said_by(plane, said.issuer, said.subject) if isinstance(said, Asserted) else ""
-        return await finished(who, nodes, self._admission.narrowed, call)
+        return await finished(turn_of(plane, call), nodes, self._admission.narrowed, call)
 
     async def permitted(
         self,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from gateway.domain._value import value
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, CallId
+from gateway.domain.identity import Asserted
 from gateway.domain.planes import Plane
 from gateway.errors import GatewayError, Unauthenticated
 from gateway.pipeline.plane_calls import unread
@@ -29,6 +30,12 @@ def asked_by(plane: Plane) -> str:
 def said_by(plane: Plane, issuer: object, subject: object) -> str:
     """Return whose turn, and place, is taken for whoever calls by a plane, as it says them."""
     return f"{asked_by(plane)}|{issuer}|{subject}"
+
+
+def turn_of(plane: Plane, call: Call) -> str:
+    """Return whose turn is taken for a call that `plane` shows, before anybody is asked who that is."""
+    said = call.credential
+    return said_by(plane, said.issuer, said.subject) if isinstance(said, Asserted) else ""
 
 
 class PlaneRecords:

@@ -94,6 +94,7 @@ class Trail:
         self._decided: Decision | None = None
         self._refused = False
         self._as_written = call.as_written
+        self._whose = call.asker
         self._answer = ""
         """Id of the answer that stands for where it goes."""
         message = call.message
@@ -123,6 +124,7 @@ class Trail:
             "token_id": principal.token_id,
             "roles": roles,
         }
+        self._whose = principal.person
         return principal
 
     def plane(self, name: str, request_id: str) -> "Trail":
@@ -407,7 +409,12 @@ class Trail:
         self._fields.pop("charged", None)
         self._fields.pop("owes", None)
         return AuditRecord(
-            kind=kind, time=now, id=self._new_id(), fields=fields, stands=self._stands
+            kind=kind,
+            time=now,
+            id=self._new_id(),
+            fields=fields,
+            stands=self._stands,
+            whose=self._whose,
         )
 
     def _question(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:

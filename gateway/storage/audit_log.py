@@ -83,8 +83,7 @@ async def encoded(encoder: RecordEncoder, record: AuditRecord) -> Entry:
     """
     if not is_large(record):
         return encoder.encode(record)
-    who = str(record.fields.get("principal", ""))
-    return await finished(who, QUICK_NODES + 1, encoder.encode, record)
+    return await finished(record.whose, QUICK_NODES + 1, encoder.encode, record)
 
 
 class SqliteAuditLog:

@@ -278,6 +278,7 @@ class McpEndpoint:
             credential=asker.credential,
             session=inbound.session,
             source_ip=asker.address,
+            asker=asker.person,
             trace=inbound.trace,
             run_hint=inbound.run_hint,
         )

@@ -21,7 +21,7 @@ from gateway.upstream.own_asking import Asking
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.server_message import ServerMessage, read_server_message
 from tests.builtin.front import NOTES, Site, sent, speaks
-from tests.pipeline.house import MAIL, Events, Seen, event, result, text
+from tests.pipeline.house import ALICE, MAIL, Events, Seen, event, noting_whose, result, text
 
 CALL = {"name": "mail__search", "arguments": {"q": "x"}}
 OLD: dict[str, Any] = {"profile": Profile.LEGACY, "session": "esr.1"}
@@ -222,6 +222,22 @@ async def test_whom_it_can_be_for_is_told_when_it_comes_and_not_once_it_is_read(
     gone.set()
     # The question comes later, when there is nobody else.
     assert [one.get("method") for one in (await asking).messages] == ["roots/list", None]
+    await site.aclose()
+
+
+whose = pytest.fixture(noting_whose)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_large_answer_takes_no_turn_of_the_callers_address(
+    whose: set[str], streamed: bool
+) -> None:
+    site = await site_of(Profile.LEGACY)
+    site.servers[MAIL].answer = speaks(answering(2_000, streamed=streamed))
+    await site.ask("tools/call", CALL)
+    await site.ask("resources/list")
+    assert ALICE.person in whose
+    assert "127.0.0.1" not in whose
     await site.aclose()
 
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
+import pytest
+
+from gateway import turns
 from gateway.dlp.detector import Detector
 from gateway.dlp.values import ValueMemory
 from gateway.domain.access_requests import Binding
@@ -78,6 +81,7 @@ from gateway.ports.descriptions import DescriptionGate
 from gateway.storage.claims import ProcessClaims
 from gateway.storage.ledger import Memory
 from gateway.storage.own_sessions import MemorySessionStore
+from gateway.turns import Turns
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.session import seal
 from tests.storage.memory import MemoryAuditLog, MemoryLedger, MemoryPinStore, MemoryRunStore
@@ -682,6 +686,7 @@ class House:
             credential=None if who is None else BearerToken(text=who),
             session=sealed,
             source_ip="127.0.0.1",
+            asker=self.gate.people[who].person if who in self.gate.people else "",
             run_hint=run,
         )
 
@@ -697,6 +702,19 @@ class House:
     def last(self) -> Mapping[str, Any]:
         """The fields of the newest record."""
         return self.audit.records[-1].fields
+
+
+def noting_whose(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Note whose turns are taken."""
+    noted: set[str] = set()
+
+    class Noting(Turns):
+        async def finish(self, who: str, work: Callable[..., Any], *args: Any) -> Any:
+            noted.add(who)
+            return await super().finish(who, work, *args)
+
+    monkeypatch.setattr(turns, "_TURNS", Noting())
+    return noted
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,16 @@ from gateway.pipeline.plane_records import Asking
 from gateway.pipeline.quotas import Quotas
 from gateway.wire.access_requests import Status, Task, read_submission
 from gateway.wire.authzen import Answer, read_evaluation
-from tests.pipeline.house import ALICE, MAIL, TRUSTED, UNHINTED, House, SaidByPlanes, decision
+from tests.pipeline.house import (
+    ALICE,
+    MAIL,
+    TRUSTED,
+    UNHINTED,
+    House,
+    SaidByPlanes,
+    decision,
+    noting_whose,
+)
 from tests.storage.memory_people import MemoryApprovalStore
 
 EDGE = Plane(
@@ -164,6 +173,16 @@ async def test_a_refusal_asks_nobody_before_it_is_submitted(house: House) -> Non
     assert (outcome.fields["verdict"], outcome.fields["plane"]) == ("ask", "edge")
     (filed,) = house.approvals.all(now=house.now)
     assert filed.request.decision_id == refused.context["evaluation_id"]
+
+
+whose = pytest.fixture(noting_whose)
+
+
+async def test_a_large_submission_takes_no_turn_of_its_planes_address(
+    house: House, whose: set[str]
+) -> None:
+    await requested(house, to=f"{'b' * 20_000}@mail.example")
+    assert whose == {ALICE.person, f"plane:edge|{ALICE.issuer}|{ALICE.subject}"}
 
 
 async def test_the_refusal_of_a_plane_that_submits_nothing_asks_as_ever(house: House) -> None:

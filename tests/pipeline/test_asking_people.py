@@ -935,7 +935,7 @@ async def test_a_long_question_is_spelled_beside_the_loop(
 
     monkeypatch.setattr(asking, "visible", noting)
     long = {"to": [], "body": body}
-    ways = {"elicitation": {"form": {}, "url": {}}}
+    ways: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
     seen = await themselves(house, arguments=long, declares=ways)
     assert sum(one > len(body) for one in beside) == 1
     assert max(on_the_loop, default=0) < len(body)

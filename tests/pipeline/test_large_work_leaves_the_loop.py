@@ -41,6 +41,7 @@ from tests.pipeline.house import (
     House,
     decision,
     event,
+    noting_whose,
     result,
     text,
     whole,
@@ -121,22 +122,9 @@ async def test_what_goes_through_a_large_call_leaves_the_loop(
     assert threading.get_ident() not in threads[name]
 
 
-@pytest.fixture
-def whose(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Note whose turns are taken."""
-    noted: set[str] = set()
-
-    class Noting(Turns):
-        async def finish(self, who: str, work: Callable[..., Any], *args: Any) -> Any:
-            noted.add(who)
-            return await super().finish(who, work, *args)
-
-    monkeypatch.setattr(turns, "_TURNS", Noting())
-    return noted
-
-
-OTHERS = {"127.0.0.1", "what mail shows"}
-"""Whose turns are taken beside those of who calls: of whom nothing is known yet, and of servers."""
+whose = pytest.fixture(noting_whose)
+OTHERS = {"what mail shows"}
+"""Whose turns are taken beside those of who calls: of servers."""
 
 
 async def test_a_person_with_many_clients_has_no_more_turns_for_a_call(whose: set[str]):

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 
 from gateway.audit.record import RecordEncoder
 from gateway.domain.audit import AuditRecord, RecordKind
+from gateway.pipeline.trail import Trail
 from gateway.storage.audit_log import encoded
 from gateway.storage.store import Store
 from tests.audit.encoders import terms
+from tests.pipeline.house import ALICE, House, noting_whose
 
 
 class Noting(RecordEncoder):
@@ -41,6 +44,19 @@ async def test_a_large_record_is_encoded_beside_the_loop(fields: Any, is_large: 
     entry = await encoded(encoder, record(**fields))
     assert (encoder.thread != threading.get_ident()) is is_large
     assert entry == RecordEncoder(log_id="log", terms=terms()).encode(record(**fields))
+
+
+whose = pytest.fixture(noting_whose)
+
+
+async def test_a_large_record_of_a_call_takes_the_turn_of_whose_call_it_is(whose: set[str]):
+    """Not of whom it names: records name a person otherwise than turns do."""
+    ours = replace(ALICE, issuer="https://elsewhere.example", named="https://elsewhere.example|al")
+    trail = Trail(House().call(), clock=lambda: 1.0, new_id=lambda: "r1")
+    trail.principal(ours, ())
+    trail.arguments = {"a": [{}] * 5_000}
+    await encoded(RecordEncoder(log_id="log", terms=terms()), trail.intent())
+    assert whose == {ours.person}
 
 
 @pytest.mark.parametrize("is_large", [False, True])

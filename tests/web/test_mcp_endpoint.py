@@ -20,7 +20,7 @@ from gateway.web.mcp import McpEndpoint, Prover
 from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address
 from gateway.wire.jsontext import WireLimits
-from tests.pipeline.house import Events, House, event, result, text
+from tests.pipeline.house import Events, House, event, noting_whose, result, text
 from tests.web.asgi import HOST, Exchange, ask
 
 PATH = "/mcp/mail"
@@ -101,6 +101,17 @@ async def test_a_call_is_carried_and_answered_whole(site):
     assert permit.call.message.body == CALL
     assert (permit.call.endpoint, permit.call.server) == ("/mcp/mail", "mail")
     assert [kind for kind, _ in site.records] == ["intent", "outcome"]
+
+
+whose = pytest.fixture(noting_whose)
+
+
+async def test_a_large_call_takes_the_turns_of_its_person_alone(site, whose, monkeypatch):
+    """Not its address's: many stand behind one, and each would have a turn more."""
+    monkeypatch.setattr(site.endpoint, "_most_bytes", 10**6)
+    large = CALL.replace(b'"x"', b"[%b0]" % (b"0," * 9_000))
+    assert (await site.post(large)).status == 200
+    assert whose - {"what mail shows"} == {site.house.gate.people["alice"].person}
 
 
 async def test_a_body_may_come_in_pieces(site):
