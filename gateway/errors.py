@@ -62,6 +62,10 @@ class GatewayError(Exception):
         """Pairs of a reason's code and its message, for the caller."""
         self.recorded = False
         """Whether it stands in the audit log: whoever answers with it sees to that, once."""
+        self.not_sent = False
+        """Whether it came of the last look at a call before it would have left."""
+        self.has_left = False
+        """Whether the message was at the upstream before, which says that it did nothing with it."""
 
 
 class Refusal(GatewayError):
@@ -329,17 +333,15 @@ class CredentialRequired(Fault):
     ) -> None:
         super().__init__(public, detail=detail, reasons=reasons)
         self.url = url
-        self.has_left = False
-        """Whether the message was at the upstream, which says that it wants another credential."""
 
 
 NOT_DONE = (CredentialRequired, EgressRefused, UpstreamResting)
 """What the client of an upstream raises where nothing was done: mostly before anything has left."""
 
 
-def was_refused_there(error: GatewayError) -> bool:
-    """Whether an upstream had the message, and it is the upstream's word that nothing was done."""
-    return isinstance(error, CredentialRequired) and error.has_left
+def is_nothing_done(error: GatewayError) -> bool:
+    """Whether it is known of a call that ended with `error` that its upstream did nothing."""
+    return error.not_sent or isinstance(error, NOT_DONE)
 
 
 class IdentityUnavailable(Fault):

@@ -1,6 +1,6 @@
 """A call, from the claim a caller makes to the reply it gets."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import field
 from enum import StrEnum
 from typing import Any, NewType
@@ -165,6 +165,10 @@ class AccessRequest:
     """What of its server's it answers, if it answers anything."""
 
 
+def whatever_has_changed(_: "Permit") -> None:
+    """For what goes out at any time: it ends something, or belongs to what has left already."""
+
+
 @value
 class Permit:
     """Leave to forward exactly this call, once. Made only by `gateway.pipeline.decide`.
@@ -188,6 +192,9 @@ class Permit:
     """What it uses up by going out."""
     began_in: RunId | None = None
     """The run in which a call began whose answer is late: what that carries, it has seen as well."""
+    last_look: Callable[["Permit"], None] = field(default=whatever_has_changed, repr=False)
+    """Whoever sends it calls this when there is a way to its server, and nothing is waited for any
+    more before it leaves: it raises if it may not go by now."""
 
     def __post_init__(self) -> None:
         if self.decision.verdict is not Verdict.ALLOW:

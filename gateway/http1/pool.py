@@ -13,6 +13,10 @@ _AGAIN: Final = frozenset({"GET", "DELETE"})
 """Idempotent ones (RFC 9110 section 9.2.2): sent once more where a kept connection proves dead."""
 
 
+def _no_look() -> None:
+    """For what goes out at any time."""
+
+
 @value
 class Waits:
     """How long an exchange may take, in seconds."""
@@ -49,11 +53,14 @@ class Pool:
         self._sweeping: asyncio.TimerHandle | None = None
         self._is_closed = False
 
-    async def send(self, verb: str, request: bytes) -> Response:
+    async def send(
+        self, verb: str, request: bytes, *, look: Callable[[], object] = _no_look
+    ) -> Response:
         """Send a request, once, and return its answer when its head is here.
 
         One that is idempotent is sent again, over a new connection, if the kept one that it went out
-        on was closed before it said anything.
+        on was closed before it said anything. `look` is called each time there is a connection, and
+        if it raises nothing is sent.
 
         Raises:
             HttpFault: There is no answer.
@@ -65,12 +72,12 @@ class Pool:
         kept = self._taken() if self._free else None
         connection, was_kept = (kept, True) if kept is not None else await self._lend(patience)
         try:
-            return await _answer(connection, request, patience)
+            return await _answer(connection, request, patience, look)
         except Disconnected:
             if not was_kept or connection.heard_anything or verb not in _AGAIN:
                 raise
         connection, _ = await self._lend(patience, is_new=True)
-        return await _answer(connection, request, patience)
+        return await _answer(connection, request, patience, look)
 
     async def aclose(self) -> None:
         """End every connection, and whatever is under way on it."""
@@ -186,7 +193,14 @@ class Pool:
             self._sweep_later()
 
 
-async def _answer(connection: Connection, request: bytes, patience: Patience) -> Response:
+async def _answer(
+    connection: Connection, request: bytes, patience: Patience, look: Callable[[], object]
+) -> Response:
+    try:
+        look()
+    except BaseException:
+        connection.end()
+        raise
     response = connection.exchange(request, patience)
     try:
         await response.begun()

@@ -16,6 +16,7 @@ from gateway.domain.scripts import InScript, ScriptId
 from gateway.domain.tools import OWN, Kind, Pin, Pinned, PinStatus, Profile, Target
 from gateway.errors import (
     Denied,
+    GatewayError,
     InsufficientScope,
     PinDrift,
     PinMismatch,
@@ -194,6 +195,7 @@ class Admission:
                     session,
                     id_=trail.decision_id,
                     policy_digest=self._policy.digest,
+                    last_look=self.require_unchanged,
                 )
             )
         known = await self._resolve(call, principal, operation, trail)
@@ -209,7 +211,8 @@ class Admission:
             access, decision, granted = await self._approvals.consulted(knowing, again, trail)
             self._quotas.require_not_used_up(due, decision)
         yes = None if granted is None else granted.approval
-        permit = permit_for(access, decision, session, yes=yes, grants=usable)
+        look = self.require_unchanged
+        permit = permit_for(access, decision, session, yes=yes, grants=usable, last_look=look)
         await self._meet_rate_limits(permit, trail)
         taken = await self._quotas.take(due, access)
         try:
@@ -260,7 +263,8 @@ class Admission:
         decision = await self._decided(access, trail)
         access, decision, granted = await self._approvals.consulted(access, decision, trail)
         yes = None if granted is None else granted.approval
-        permit = permit_for(access, decision, session, yes=yes)
+        look = self.require_unchanged
+        permit = permit_for(access, decision, session, yes=yes, last_look=look)
         await self._meet_rate_limits(permit, trail)
         await self._approvals.require_unused(granted, trail)
         self._conversations.require_asked(call, principal, session)
@@ -329,15 +333,19 @@ class Admission:
             Stopped: Nothing goes out.
 
         """
-        self.require_going()
-        if permit.access is None or permit.access.epoch == self._epoch.now:
-            return
-        pinned = permit.access.pinned
-        now = self._pin(pinned.pin.target, permit.call.profile)
-        if now is pinned.pin:
-            return
-        if self._verified(permit.call, pinned.pin.target, now).manifest != pinned.manifest:
-            raise PinDrift("this definition has changed since the call was decided")
+        try:
+            self.require_going()
+            if permit.access is None or permit.access.epoch == self._epoch.now:
+                return
+            pinned = permit.access.pinned
+            now = self._pin(pinned.pin.target, permit.call.profile)
+            if now is pinned.pin:
+                return
+            if self._verified(permit.call, pinned.pin.target, now).manifest != pinned.manifest:
+                raise PinDrift("this definition has changed since the call was decided")
+        except GatewayError as error:
+            error.not_sent = True
+            raise
 
     async def _refreshed(self, call: Call, principal: Principal, known: Prepared) -> Prepared:
         """Return what is known once its pin was compared with a list that is recent enough."""

@@ -4,7 +4,7 @@ Every engine gets the same question, which is built here and only here, and perm
 and only here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Self
@@ -184,6 +184,7 @@ def permit_for(
     *,
     yes: Approval | None = None,
     grants: Sequence[int | None] | None = None,
+    last_look: Callable[[Permit], None],
 ) -> Permit:
     """Permit `access` if `decision` allows it and what it asks of the token is met.
 
@@ -206,6 +207,7 @@ def permit_for(
         session=session,
         premises=_premises(access, decision, yes),
         uses=_uses(access, yes, grants),
+        last_look=last_look,
     )
 
 
@@ -287,7 +289,14 @@ def late_permit(access: AccessRequest, decision: Decision, began_in: RunId) -> P
 
 
 def protocol_permit(
-    call: Call, principal: Principal, run: Run, session: str | None, *, id_: str, policy_digest: str
+    call: Call,
+    principal: Principal,
+    run: Run,
+    session: str | None,
+    *,
+    id_: str,
+    policy_digest: str,
+    last_look: Callable[[Permit], None],
 ) -> Permit:
     """Permit one of the protocol's own messages, which have no target to decide about.
 
@@ -315,4 +324,5 @@ def protocol_permit(
             people=principal.people,
             carries=False,
         ),
+        last_look=last_look,
     )

@@ -13,7 +13,7 @@ from gateway.domain.late import LateCall, LateId, Progress, open_in
 from gateway.domain.nodes import most_nodes
 from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import OWN, Kind, Profile, Target
-from gateway.errors import NOT_DONE, GatewayError
+from gateway.errors import GatewayError, is_nothing_done
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.late import LateBeginnings
 from gateway.pipeline.late_answers import LateAnswers
@@ -236,7 +236,7 @@ class LateRequests:
         try:
             return await self._exchange.sent(prepared, trail)
         except GatewayError as error:
-            if not trail.sent or isinstance(error, NOT_DONE):
+            if not trail.sent or is_nothing_done(error):
                 await self._store.change(late.id, partial(_reopened, names=names))
             raise
 

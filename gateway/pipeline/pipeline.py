@@ -12,12 +12,11 @@ from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
 from gateway.domain.identity import BoundToken, Credential, Principal
 from gateway.domain.nodes import most_nodes
 from gateway.errors import (
-    NOT_DONE,
     AuditUnavailable,
     Fault,
     GatewayError,
     UpstreamFailed,
-    was_refused_there,
+    is_nothing_done,
 )
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.begun import BegunRuns
@@ -204,8 +203,8 @@ class Pipeline:
     async def _refuse(self, call: Call, trail: Trail, error: GatewayError) -> Reply:
         """Give out a refusal once its one record is durable; unrecorded, it says only that."""
         trail.error(error)
-        unsure = trail.sent and not isinstance(error, NOT_DONE)
-        if not unsure and not was_refused_there(error):
+        unsure = trail.sent and not is_nothing_done(error)
+        if not unsure and not error.has_left:
             trail.sent = False
         try:
             await self._audit.append(trail.outcome(_refusal_kind(error)))

@@ -77,6 +77,7 @@ class Exchange:
         *,
         listens: bool = False,
         abandoned: Callable[[], None] = nothing,
+        look: Callable[[], None] = nothing,
     ) -> RawAnswer:
         """Send one message, once, and return the answer: whole, or as an `EventStream`.
 
@@ -85,7 +86,8 @@ class Exchange:
 
         A stream that `listens` has no idle limit and a pool of its own, so that those who wait
         for news never hold up those who call. `abandoned` is called when we give up on an
-        upstream that may still be working.
+        upstream that may still be working. `look` is called when there is a connection: what it raises
+        is raised, and nothing is sent.
 
         Raises:
             UpstreamFailed: No answer in time, or none of MCP.
@@ -93,7 +95,9 @@ class Exchange:
             LimitExceeded: The answer is larger than the limits allow.
 
         """
-        response = await self._head(verb, headers, body, listens=listens, abandoned=abandoned)
+        pool = self._listeners if listens else self._calls
+        asked = request(verb, self._common, headers, body)
+        response = await self._head(pool, verb, asked, abandoned=abandoned, look=look)
         streams = False
         try:
             head = response.head
@@ -117,16 +121,15 @@ class Exchange:
 
     async def _head(
         self,
+        pool: Pool,
         verb: str,
-        headers: Headers,
-        body: bytes,
+        asked: bytes,
         *,
-        listens: bool,
         abandoned: Callable[[], None],
+        look: Callable[[], None],
     ) -> Response:
-        pool = self._listeners if listens else self._calls
         try:
-            return await pool.send(verb, request(verb, self._common, headers, body))
+            return await pool.send(verb, asked, look=look)
         except EgressRefused as error:
             raise UpstreamFailed(
                 "This server is where the gateway does not go.", detail=error.detail

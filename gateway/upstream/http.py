@@ -59,6 +59,7 @@ class HttpUpstream:
             CredentialRequired: The upstream wants a credential that we do not hold; `url` is where
                 the person can get it, if they can.
             LimitExceeded: The answer is larger than the limits allow.
+            GatewayError: It may not go by now: what the permit's last look says.
 
         """
         call = permit.call
@@ -74,6 +75,7 @@ class HttpUpstream:
             body=message.body,
             listens=message.form is Form.STREAM or message.method == _LISTENS,
             abandoned=partial(self._cancel_soon, permit) if is_told else nothing,
+            look=partial(permit.last_look, permit),
         )
         return await self._sent(permit.principal, headers, send, verb=verb)
 

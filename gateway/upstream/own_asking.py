@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from gateway.domain.calls import Message, Permit, RawAnswer, ServerEvent
+from gateway.domain.calls import Message, Permit, RawAnswer, ServerEvent, whatever_has_changed
 from gateway.errors import UpstreamFailed
 from gateway.upstream.faults import unusable
 from gateway.upstream.own_sessions import Session, worded
@@ -44,13 +44,14 @@ class Asking:
         if self.session is None:
             call = replace(self.permit.call, message=self.message)
             return replace(self.permit, call=call, session=None)
-        return self.beside(self.message)
+        return worded(self.permit, self.message, self.session.id, self.session.revision)
 
     def beside(self, message: Message) -> Permit:
-        """Return leave to send what belongs to it in its session."""
+        """Return leave to send what belongs to it in its session, whatever has changed by then."""
         if self.session is None:
             raise unusable("there is no session to say it in")
-        return worded(self.permit, message, self.session.id, self.session.revision)
+        leave = worded(self.permit, message, self.session.id, self.session.revision)
+        return replace(leave, last_look=whatever_has_changed)
 
     @property
     def hears(self) -> bool:

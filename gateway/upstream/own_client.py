@@ -165,6 +165,10 @@ class OwnClient:
                 return replace(answer, session=None, body=await self._home(asking, answer))
             streams = True
             return replace(answer, session=None, body=Events(answer.body, asking, self))
+        except GatewayError as error:
+            if error.not_sent:
+                asking.answered = True  # nobody has to be told of what never came there
+            raise
         finally:
             if not streams:
                 self._done(key, asking)
@@ -207,8 +211,12 @@ class OwnClient:
         await discard(answer)
         self._leave(asking)
         self._sessions.forget(session)
-        await self._enter(asking)
-        return await self._sent(asking)
+        try:
+            await self._enter(asking)
+            return await self._sent(asking)
+        except GatewayError as error:
+            error.has_left = True
+            raise
 
     async def _sent(self, asking: Asking) -> RawAnswer:
         ends_at = asyncio.get_running_loop().time() + self._timeouts.hard_s
@@ -236,6 +244,7 @@ class OwnClient:
         session.under_way += 1
         level = self._levels.get(asking.permit.session or "", session.level)
         if session.logs and level != session.level:
+            asking.permit.last_look(asking.permit)  # to begin a session takes its time
             session.level = level
             told = request(f"front-{next(self._numbers)}", _SET_LEVEL, {"level": level})
             with suppress(GatewayError):
@@ -312,7 +321,8 @@ class OwnClient:
         nodes = weight(message.body)
         body = await finished(permit.principal.person, nodes, self._renamed, id_, message.body)
         call = replace(answering.call, message=replace(message, id=id_, body=body))
-        answer = await self._relay.forward(replace(answering, call=call))
+        leave = replace(answering, call=call, access=permit.access, last_look=permit.last_look)
+        answer = await self._relay.forward(leave)
         await discard(answer)
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise unusable(f"the answer to its question: status {answer.status}")

@@ -7,7 +7,14 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
-from gateway.domain.calls import Form, Message, Permit, RawAnswer, ServerEvent
+from gateway.domain.calls import (
+    Form,
+    Message,
+    Permit,
+    RawAnswer,
+    ServerEvent,
+    whatever_has_changed,
+)
 from gateway.errors import GatewayError, LimitExceeded, UpstreamFailed, UpstreamResting
 from gateway.ports import Upstream
 from gateway.upstream.client import LEGACY_REVISIONS
@@ -168,6 +175,9 @@ class Sessions:
             del self._open[key]  # the next call tries again
 
     async def _begin(self, key: Key, permit: Permit) -> Session:
+        # Without the call that it is begun for: it may be large, a session is kept for long, and
+        # whoever else waits for it has another one.
+        permit = replace(permit, access=None)
         params = {
             "protocolVersion": LEGACY_REVISIONS[0],
             "capabilities": capabilities_of(key[1]),
@@ -182,10 +192,11 @@ class Sessions:
         declared = result.get("capabilities")
         logs = isinstance(declared, dict) and "logging" in declared
         told = notification("notifications/initialized")
-        # Without the call that it is begun for, which may be large: a session is kept for long.
-        leave = replace(worded(permit, told, answer.session, revision), access=None)
-        # What is said in it later is no part of that call's trace.
-        begun_by = replace(leave, call=replace(leave.call, headers=()))
+        leave = worded(permit, told, answer.session, revision)
+        # What is said in it later is no part of that call's trace, and goes whatever becomes of it.
+        begun_by = replace(
+            leave, call=replace(leave.call, headers=()), last_look=whatever_has_changed
+        )
         session = Session(key, answer.session, revision, begun_by, logs=logs)
         accepted = await self._relay.forward(leave)
         await discard(accepted)

@@ -12,7 +12,14 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
 
-from gateway.domain.calls import Call, Form, Permit, RawAnswer, ServerEvent
+from gateway.domain.calls import (
+    Call,
+    Form,
+    Permit,
+    RawAnswer,
+    ServerEvent,
+    whatever_has_changed,
+)
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import GatewayError, LimitExceeded, ProtocolError, UpstreamFailed
 from gateway.ports import Upstream
@@ -56,7 +63,7 @@ class _Line:
     """What is followed for one key."""
 
     def __init__(self, permit: Permit) -> None:
-        self.leave = replace(permit, access=None)
+        self.leave = replace(permit, access=None, last_look=whatever_has_changed)
         """Leave to ask again, without the call that it was given for, which may be large."""
         self.holders: dict[str, set[str]] = {}
         """URI -> who follows it."""
@@ -267,7 +274,7 @@ class Subscriptions:
 
     async def _read(self, line: _Line, permit: Permit, events: AsyncIterator[ServerEvent]) -> None:
         """Hear what is said on a stream, and open another one where it ends."""
-        leave = replace(permit, access=None)
+        leave = replace(permit, access=None, last_look=whatever_has_changed)
         while True:
             try:
                 async for event in events:

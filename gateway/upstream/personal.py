@@ -9,7 +9,7 @@ from typing import Final
 from gateway.domain.calls import RawAnswer
 from gateway.domain.identity import Principal
 from gateway.domain.tools import UpstreamId
-from gateway.errors import CredentialRequired
+from gateway.errors import CredentialRequired, GatewayError
 from gateway.ports.secrets import UpstreamCredentials
 from gateway.upstream.client import Transport
 from gateway.upstream.faults import Challenged
@@ -48,6 +48,9 @@ async def sent_in_name_of(
         return await send(headers=[*headers, *shown])
     except Challenged as refused:
         await _better(server, user, credentials, shown, refused, verb=verb)
+        raise
+    except GatewayError as error:
+        error.has_left = True
         raise
 
 

@@ -33,15 +33,16 @@ class StdioUpstream:
         Raises:
             UpstreamFailed: No answer in time, not one of MCP, or no process to ask.
             LimitExceeded: The answer is larger than the limits allow.
+            GatewayError: It may not go by now: what the permit's last look says.
 
         """
         owner = permit.principal
         message = permit.call.message
         if permit.call.profile is Profile.MODERN:
-            return await self._stateless(owner, message)
+            return await self._stateless(permit)
         if permit.session is None:
             if message.form is Form.REQUEST and message.method == "initialize":
-                return await self._begin(owner, message)
+                return await self._begin(permit)
             return status(HTTPStatus.BAD_REQUEST)
         channel = self._channels.find(permit.session, owner.key)
         if channel is None:
@@ -63,14 +64,16 @@ class StdioUpstream:
         """End every process; calls under way fail."""
         await self._channels.aclose()
 
-    async def _begin(self, owner: Principal, message: Message) -> RawAnswer:
+    async def _begin(self, permit: Permit) -> RawAnswer:
         """Begin a session, if the server takes it up."""
+        owner = permit.principal
         session, channel = await self._channels.open(
             owner.key, stateless=False, person=owner.person
         )
         begun = False
         try:
-            answer = await channel.ask(_asked(message))
+            permit.last_look(permit)  # a process takes its time to start
+            answer = await channel.ask(_asked(permit.call.message))
             begun = not isinstance(answer.body, bytes) or not await self._is_error(
                 owner, answer.body
             )
@@ -92,10 +95,12 @@ class StdioUpstream:
                 await self._channels.end(session)
                 return status(HTTPStatus.OK)
 
-    async def _stateless(self, owner: Principal, message: Message) -> RawAnswer:
+    async def _stateless(self, permit: Permit) -> RawAnswer:
+        owner, message = permit.principal, permit.call.message
         if message.form is Form.REQUEST:
             asked = _asked(message)
             channel = await self._free_for(owner, asked)
+            permit.last_look(permit)
             return await channel.ask(asked)
         cancelled = message.params.get("requestId")
         for channel in self._shared(owner):

@@ -10,7 +10,7 @@ from typing import Any
 import gateway
 from tests.within import Within, prepared, within
 
-MOST_FUNCTIONS, MOST_FILES, MOST_CALLS = 372, 111, 540
+MOST_FUNCTIONS, MOST_FILES, MOST_CALLS = 372, 111, 542
 """Of the gateway's own, in the call's own task, HTTP to the server included; comprehensions are part of what
 they stand in. The third is how often functions are called: what waits and goes on is no further call."""
 
