@@ -95,26 +95,36 @@ class Elsewhere:
         return cls(names=names, digest=str(Digest.of("\n".join(sorted(names)).encode())))
 
 
+@value
+class Compared:
+    """A pin as a person reads it: beside what was approved, or whole where nothing was."""
+
+    change: Change
+    parts: tuple[Part, ...]
+
+
 class Comparisons:
     """Compares pins with what was approved, and remembers what came of it.
 
-    A comparison takes some ten milliseconds, and a review is of hundreds that have not changed
-    since the last one.
+    A comparison takes some ten milliseconds, of the largest definition hundreds, and a review is of
+    hundreds that have not changed since the last one. So it is made beside the event loop.
     """
 
     def __init__(self) -> None:
-        self._known: Bounded[tuple[str, ...], Change] = Bounded(
+        self._known: Bounded[tuple[str, ...], Compared] = Bounded(
             most=_MOST_COMPARED, octets=_COMPARED_OCTETS
         )
 
-    def of(self, pin: Pin, elsewhere: Elsewhere) -> Change:
+    def of(self, pin: Pin, elsewhere: Elsewhere) -> Compared:
         """Return how what `pin` shows differs from what was approved."""
         key = (*map(_shown, (pin.approved, pin.observed)), str(pin.target), elsewhere.digest)
-        change = self._known.get(key)
-        if change is None:
+        compared = self._known.get(key)
+        if compared is None:
             change = classify(pin.approved, pin.observed, elsewhere=elsewhere.names)
-            self._known.put(key, change, _octets(change))
-        return change
+            parts = parts_of(pin.observed) if pin.approved is None else ()
+            compared = Compared(change=change, parts=parts)
+            self._known.put(key, compared, _octets(compared))
+        return compared
 
 
 _MOST_COMPARED = 5_000
@@ -125,19 +135,21 @@ def _shown(manifest: Manifest | None) -> str:
     return "" if manifest is None else f"{manifest.digest} {manifest.server_version}"
 
 
-def _octets(change: Change) -> int:
+def _octets(compared: Compared) -> int:
     """Return about how many bytes a comparison holds."""
+    change = compared.change
     texts = [text or "" for each in change.differences for text in (each.path, each.old, each.new)]
+    texts += [text for part in compared.parts for text in (part.name, part.text, part.said)]
     return 4 * sum(map(len, (*texts, *(hint.excerpt for hint in change.findings))))
 
 
-def difference_row(pin: Pin, change: Change, *, rule: ServerRule, labelled: bool) -> Row:
+def difference_row(pin: Pin, compared: Compared, *, rule: ServerRule, labelled: bool) -> Row:
     """Return a pin's fields with how what is shown differs from what was approved.
 
-    `change` is the difference. What nobody approved yet is
-    told whole, part by part, and of such a tool the labels that would apply by `rule`; if it is
-    not `labelled`, also which ones its definition suggests.
+    What nobody approved yet is told whole, part by part, and of such a tool the labels that would
+    apply by `rule`; if it is not `labelled`, also which ones its definition suggests.
     """
+    change = compared.change
     moved = pin.approved is not None and pin.approved.identity != pin.observed.identity
     return {
         **row_of(pin),
@@ -154,15 +166,11 @@ def difference_row(pin: Pin, change: Change, *, rule: ServerRule, labelled: bool
             for each in change.differences
         ],
         "parts": [
-            {"name": part.name, "text": part.text, "said": part.said} for part in _unread(pin)
+            {"name": part.name, "text": part.text, "said": part.said} for part in compared.parts
         ],
         "labels": _labels(pin, rule),
         "suggestion": None if labelled else _suggestion(pin),
     }
-
-
-def _unread(pin: Pin) -> tuple[Part, ...]:
-    return parts_of(pin.observed) if pin.approved is None else ()
 
 
 def _labels(pin: Pin, rule: ServerRule) -> Row | None:

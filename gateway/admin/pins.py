@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -32,10 +32,14 @@ from gateway.domain.descriptions import Guidance
 from gateway.domain.labels import ServerRule
 from gateway.domain.tools import Kind, Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.errors import BadCommand, Forbidden, NotFound, PinMismatch
-from gateway.pins.diff import classify, pin_question
+from gateway.pins.diff import Change as Difference
+from gateway.pins.diff import question_about
 from gateway.pins.names import tools_elsewhere
 from gateway.pins.observe import approved_pin
 from gateway.ports import Clock, PinStore, PolicyEngine
+from gateway.turns import QUICK_NODES, in_turn
+
+T = TypeVar("T")
 
 
 class Reviewed(BaseModel):
@@ -143,7 +147,8 @@ class PinDesk:
 
         """
         person.need(*EVERY_ROLE)
-        return [self._difference(pin) for pin in self._named(server, name, kind, profile)]
+        pins = self._named(server, name, kind, profile)
+        return [await _beside(person, self._difference, pin) for pin in pins]
 
     async def review(self, person: Person, *, server: str | None = None) -> Rows:
         """Return what waits for a decision, worst first, each as `diff` returns it."""
@@ -235,13 +240,14 @@ class PinDesk:
             if pin.status is PinStatus.DRIFTED or is_changed(pin)
         ]
         if lock is not None:
-            drift += self._against(open_lock(lock, key or self._signer.verifier))
+            locked = await _beside(person, open_lock, lock, key or self._signer.verifier)
+            drift += self._against(locked)
         return {"ok": not drift, "drift": drift}
 
     async def export(self, person: Person) -> Row:
         """Return the content of a lock file with every pin that is approved."""
         person.need(*EVERY_ROLE)
-        return self._signer.seal(self._all(None))
+        return await _beside(person, self._signer.seal, self._all(None))
 
     async def import_(
         self, person: Person, *, lock: Mapping[str, Any], key: str | None = None
@@ -262,7 +268,7 @@ class PinDesk:
         person.need(Role.APPROVER, Role.ADMIN)
         trusted = key or self._signer.verifier
         rows = []
-        for locked in open_lock(lock, trusted):
+        for locked in await _beside(person, open_lock, lock, trusted):
             async with self._alone:
                 result = await self._take_over(person, locked, trusted)
             rows.append({**locked_row(locked), "result": result})
@@ -314,8 +320,8 @@ class PinDesk:
     def _names_elsewhere(self, server: UpstreamId) -> Elsewhere:
         return Elsewhere.of(tools_elsewhere(self._pins.all(), server))
 
-    def _elsewhere(self, pin: Pin) -> frozenset[str]:
-        return tools_elsewhere(self._pins.all(), pin.target.server)
+    def _change_of(self, pin: Pin) -> Difference:
+        return self._compared.of(pin, self._names_elsewhere(pin.target.server)).change
 
     async def _plan(
         self, person: Person, pin: Pin, note: str, method: str, until: float | None
@@ -327,10 +333,8 @@ class PinDesk:
             PolicyUnavailable: Policy does not say how many are needed.
 
         """
-        elsewhere = self._elsewhere(pin)
-        people = await self._policy.pin_approvals(
-            pin_question(pin.approved, pin.observed, elsewhere=elsewhere)
-        )
+        difference = await _beside(person, self._change_of, pin)
+        people = await self._policy.pin_approvals(question_about(pin.observed, difference))
         given: dict[str, Any] = {
             "expected": str(pin.observed.digest),
             "by": person.name,
@@ -339,8 +343,8 @@ class PinDesk:
             "people": people,
             "expires_at": until,
         }
-        after = approved_pin(pin, at=self._clock(), **given)
-        evidence = evidence_of(classify(pin.approved, pin.observed, elsewhere=elsewhere))
+        after = approved_pin(pin, at=self._clock(), change=difference, **given)
+        evidence = evidence_of(difference)
         if people > 1:
             evidence += (("people", f"{len(after.filed) or people} of {people}"),)
         if until is not None:
@@ -388,6 +392,16 @@ class PinDesk:
 
     def _one(self, server: str, name: str, kind: Kind, profile: Profile) -> Pin:
         return self._named(server, name, kind, profile)[0]
+
+
+async def _beside(person: Person, work: Callable[..., T], *args: Any) -> T:
+    """Return `work(*args)`, done beside the event loop: how long it takes is for a server to say.
+
+    Raises:
+        RateLimited: So much of the same person's waits already.
+
+    """
+    return await in_turn(person.name, QUICK_NODES + 1, work, *args)
 
 
 _DRIFTED = "shows another definition than the approved one"

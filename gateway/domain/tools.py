@@ -179,5 +179,7 @@ class Sighting:
     disposition: Disposition = Disposition.HOLD
     judged_beside: Manifest | None = None
     """What it was compared with when policy was asked; beside anything else its word is none."""
+    told: Mapping[str, Any] | None = None
+    """How it differs from that, as policy was told; `None` where nobody has compared them."""
     seen_at: float
     """Seconds since the epoch."""

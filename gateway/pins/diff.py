@@ -81,10 +81,15 @@ def pin_question(
     before: Manifest | None, after: Manifest, *, elsewhere: Collection[str] = ()
 ) -> dict[str, Any]:
     """Build what policy is asked about `after`, beside what it is compared with; see `classify`."""
+    return question_about(after, classify(before, after, elsewhere=elsewhere))
+
+
+def question_about(after: Manifest, change: Change) -> dict[str, Any]:
+    """Build what policy is asked about `after`, which is `change` from what it was compared with."""
     return {
         "server": after.target.server,
         "item": f"{after.target.kind.value}/{after.target.name}",
-        "change": classify(before, after, elsewhere=elsewhere).words,
+        "change": change.words,
     }
 
 

@@ -3,8 +3,9 @@
 Nothing is trusted for being seen first, and nothing but a person ends a drift or a revocation.
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from gateway.domain.tools import Disposition, Manifest, Pin, PinApproval, PinStatus, Sighting
 from gateway.errors import Forbidden, PinMismatch
@@ -98,7 +99,7 @@ def _by_policy(pin: Pin, sighting: Sighting) -> PinApproval:
     # It speaks for the people before it, for no longer than they did.
     return _approval(
         pin,
-        classify(pin.approved, pin.observed),
+        sighting.told or classify(pin.approved, pin.observed).words,
         by=BY_POLICY,
         at=sighting.seen_at,
         note=pin.note,
@@ -116,13 +117,13 @@ def approved_pin(
     user_id: str = "",
     people: int = 1,
     expires_at: float | None = None,
-    elsewhere: Collection[str] = (),
+    change: Change | None = None,
 ) -> Pin:
     """Return `pin` after the person `by` approved, at `at` (seconds since the epoch), what it shows.
 
     `expected` is the digest of what the person looked at, as `sha256:...`. Where `people` have to
     approve it, the first ones' approvals are filed, and the last one's puts it in force.
-    `elsewhere` are names that only other servers' tools have: findings on file speak of them.
+    `change` is how that differs from what was approved, where they were compared already.
 
     Raises:
         PinMismatch: The upstream has shown something else since.
@@ -138,8 +139,8 @@ def approved_pin(
     if people > 1:
         _require_another_person(pin, user_id, by, people)
     earlier = tuple(each for each in pin.filed if each.user_id != user_id)
-    change = classify(pin.approved, pin.observed, elsewhere=elsewhere)
-    mine = _approval(pin, change, by=by, user_id=user_id, at=at, note=note, expires_at=expires_at)
+    told = (change or classify(pin.approved, pin.observed)).words
+    mine = _approval(pin, told, by=by, user_id=user_id, at=at, note=note, expires_at=expires_at)
     filed = (*earlier, mine)
     return _approved(pin, filed) if len(filed) >= people else replace(pin, filed=filed)
 
@@ -169,7 +170,7 @@ def with_body(pin: Pin, digest: str) -> Pin:
 
 def _approval(
     pin: Pin,
-    change: Change,
+    told: Mapping[str, Any],
     *,
     by: str,
     at: float,
@@ -177,17 +178,17 @@ def _approval(
     expires_at: float | None,
     user_id: str = "",
 ) -> PinApproval:
-    """Return a yes to what `pin` shows, which is `change` from what was approved before it."""
+    """Return a yes to what `pin` shows; `told` is how that differs from what was approved before."""
     return PinApproval(
         digest=str(pin.observed.digest),
         by=by,
         user_id=user_id,
         at=at,
         note=note,
-        tier=change.tier.value,
-        findings=tuple(sorted({finding.code for finding in change.findings})),
+        tier=told["tier"],
+        findings=tuple(told["findings"]),
         server_version=pin.observed.server_version,
-        version_changed=change.version_changed,
+        version_changed=told["version_changed"],
         expires_at=expires_at,
     )
 

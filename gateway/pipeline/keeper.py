@@ -150,6 +150,7 @@ class PinKeeper:
                     manifest=manifest,
                     disposition=disposition,
                     judged_beside=beside,
+                    told=question["change"],
                     seen_at=now,
                 )
             )

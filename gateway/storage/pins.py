@@ -10,6 +10,7 @@ from typing import Final
 from gateway.domain.epoch import Epoch
 from gateway.domain.tools import Pin, Profile, Sighting, Target, UpstreamId
 from gateway.errors import PinMismatch
+from gateway.pins.diff import Change, classify
 from gateway.pins.names import tools_elsewhere
 from gateway.pins.observe import approved_pin, observed, revoked_pin, with_body
 from gateway.ports import Clock
@@ -17,6 +18,7 @@ from gateway.storage.connection import open_reader
 from gateway.storage.pin_rows import PinRows
 from gateway.storage.pin_table import PinKey, PinTable, pin_key
 from gateway.storage.state import StateWriter, Tables
+from gateway.turns import QUICK_NODES, finished
 
 _ROWS: Final = PinRows()
 
@@ -91,11 +93,15 @@ class DurablePinStore:
     ) -> Pin:
         """Approve what was last observed, durable on return; see `PinStore`."""
         now = self._clock()
-        elsewhere = tools_elsewhere(self.all(), target.server)
+        seen = known(self.find(target, profile), target)
+        change = await finished(by, QUICK_NODES + 1, self._compared, seen)
 
         def job(tables: Tables) -> list[Pin]:
+            pin = known(self._rows.read(tables, (target, profile), now), target)
+            if (pin.approved, pin.observed) != (seen.approved, seen.observed):
+                raise PinMismatch("the definition has changed since it was looked at")
             pin = approved_pin(
-                known(self._rows.read(tables, (target, profile), now), target),
+                pin,
                 expected=expected,
                 by=by,
                 at=now,
@@ -103,11 +109,16 @@ class DurablePinStore:
                 user_id=user_id,
                 people=people,
                 expires_at=expires_at,
-                elsewhere=elsewhere,
+                change=change,
             )
             return [self._rows.write(tables, pin)]
 
         return (await self._writer.run(job, committed=self._pins.put))[0]
+
+    def _compared(self, pin: Pin) -> Change:
+        """Compare what a pin shows with what was approved: of a large definition that is no quick work."""
+        elsewhere = tools_elsewhere(self.all(), pin.target.server)
+        return classify(pin.approved, pin.observed, elsewhere=elsewhere)
 
     async def revoke(self, target: Target, profile: Profile, *, by: str, note: str) -> Pin:  # noqa: ARG002 - the port's; who it was is in the audit log
         """Withdraw the approval, durable on return; see `PinStore`."""

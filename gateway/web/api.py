@@ -23,7 +23,7 @@ from gateway.admin.people import ENDPOINT, SCOPE, People
 from gateway.admin.person import Person
 from gateway.domain.document import DEEPEST
 from gateway.domain.identity import BearerToken, Credential
-from gateway.domain.nodes import require_small
+from gateway.domain.nodes import require_small, weight
 from gateway.domain.throttle import Throttle
 from gateway.errors import (
     AuditUnavailable,
@@ -42,6 +42,7 @@ from gateway.errors import (
     Unauthenticated,
 )
 from gateway.ports import Clock
+from gateway.turns import in_turn
 
 _BODY_S = 30.0
 _MOST_ARGUMENTS = 100
@@ -224,6 +225,10 @@ class ApiEndpoint:
         if kinds != ["application/json"]:
             raise _UnsupportedType("send application/json")
         body = await self._body(request)
+        return await in_turn(person.name, weight(body), self._read, person, command, body)
+
+    def _read(self, person: Person, command: str, body: bytes) -> Answer:
+        """Return the command begun with what a body says, which may be much and is nobody's yet."""
         try:
             require_small(body, DEEPEST)
             arguments = orjson.loads(body)

@@ -14,6 +14,7 @@ from gateway.domain.premises import Premise, Premises, Uses
 from gateway.domain.tools import Pin, Profile, Sighting, Target, UpstreamId
 from gateway.errors import AuditUnavailable, Changed
 from gateway.flow.redaction import RecordScreen
+from gateway.pins.diff import classify
 from gateway.pins.names import tools_elsewhere
 from gateway.pins.observe import approved_pin, observed, revoked_pin, with_body
 from gateway.ports import ApprovalStore, AuditLog, Clock
@@ -149,7 +150,9 @@ class MemoryPinStore:
             user_id=user_id,
             people=people,
             expires_at=expires_at,
-            elsewhere=tools_elsewhere(self.all(), target.server),
+            change=classify(
+                pin.approved, pin.observed, elsewhere=tools_elsewhere(self.all(), target.server)
+            ),
         )
         self._pins.put([approved])
         return approved

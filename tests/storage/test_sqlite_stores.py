@@ -1,6 +1,7 @@
 """The durable stores keep to the suite, and remember."""
 
 import asyncio
+import threading
 from dataclasses import replace
 from functools import partial
 
@@ -8,9 +9,11 @@ import pytest
 
 from gateway.domain.flow import RunHandle
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
-from gateway.domain.tools import Profile
-from gateway.errors import AuditUnavailable, Fault
-from gateway.storage import run_changes, run_tables, runs
+from gateway.domain.tools import Disposition, PinStatus, Profile
+from gateway.errors import AuditUnavailable, Fault, PinMismatch
+from gateway.pins import observe
+from gateway.pins.diff import classify
+from gateway.storage import pins, run_changes, run_tables, runs
 from gateway.storage.store import Store
 from tests.storage.suite import (
     NOTHING,
@@ -101,6 +104,53 @@ class TestSqlitePinStore(PinStoreSuite):
         again = await reopened()
         assert again.pins.all() == before
         await again.close()
+
+    async def test_nothing_is_compared_on_the_loop_or_while_others_wait_to_write(
+        self, stores, monkeypatch
+    ):
+        """How long that takes is for the server to say."""
+        threads = []
+
+        def noted(before, after, **around):
+            threads.append(threading.get_ident())
+            return classify(before, after, **around)
+
+        monkeypatch.setattr(pins, "classify", noted)
+        monkeypatch.setattr(observe, "classify", None)
+        by_policy = replace(
+            sighting(target("other"), disposition=Disposition.APPROVE),
+            told=classify(None, manifest(target("other"))).words,
+        )
+        await stores.pins.observe([sighting(target()), by_policy])
+        digest = str(manifest(target()).digest)
+        given = {"expected": digest, "by": "emma", "note": ""}
+        await stores.pins.approve(target(), Profile.LEGACY, **given)
+        assert len(threads) == 1
+        assert threading.get_ident() not in threads
+        found = stores.pins.find(target("other"), Profile.LEGACY)
+        assert [(one.by, one.tier) for one in found.approvals] == [("policy", "new")]
+
+    async def test_what_was_compared_is_what_is_approved(self, stores, monkeypatch):
+        await stores.pins.observe([sighting(target())])
+        compared = threading.Event()
+        goes_on = threading.Event()
+
+        def waits(before, after, **around):
+            compared.set()
+            goes_on.wait()
+            return classify(before, after, **around)
+
+        monkeypatch.setattr(pins, "classify", waits)
+        digest = str(manifest(target()).digest)
+        given = {"expected": digest, "by": "emma", "note": ""}
+        approving = asyncio.create_task(stores.pins.approve(target(), Profile.LEGACY, **given))
+        await asyncio.to_thread(compared.wait)
+        elsewhere = replace(manifest(target()), identity="https://elsewhere.example:443/mcp")
+        await stores.pins.observe([replace(sighting(target()), manifest=elsewhere)])
+        goes_on.set()
+        with pytest.raises(PinMismatch):
+            await approving
+        assert stores.pins.find(target(), Profile.LEGACY).status is PinStatus.PENDING
 
     async def test_looking_again_writes_nothing(self, stores):
         await stores.pins.observe([sighting(target())])

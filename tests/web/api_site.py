@@ -55,6 +55,7 @@ def api_of(
     world: World,
     *,
     most_failures: int = 5,
+    most_bytes: int = 1024,
     at: Callable[[], float] = clock,
     proven: Prover = lambda *_: None,
     proofs: tuple[str, ...] = (),
@@ -79,7 +80,7 @@ def api_of(
     return ApiEndpoint(
         Commands({**reads, **changes}, reads=reads, forbidden=world.people.forbidden),
         world.people,
-        most_bytes=1024,
+        most_bytes=most_bytes,
         client_address=lambda scope: str(scope["client"][0]),
         clock=at,
         resource_metadata=METADATA,

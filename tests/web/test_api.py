@@ -1,11 +1,13 @@
 """The admin API: a token and nothing else opens it, and a browser page has none."""
 
+import threading
 from itertools import count, product
 from typing import Any
 
 import orjson
 import pytest
 
+from gateway import turns
 from gateway.domain import nodes
 from gateway.web import api
 from tests.admin.world import principal, sighting
@@ -191,6 +193,24 @@ async def test_arguments_of_too_many_nodes_are_refused(monkeypatch):
     answer = await ApiSite().ask("POST", "users/add", TOKEN, JSON, chunks=(body,))
     assert refused(answer) == (400, "bad_command")
     assert b"too much of it" in answer.body
+
+
+@pytest.mark.parametrize("much", [False, True])
+async def test_a_body_that_is_much_is_read_beside_the_loop(monkeypatch, much):
+    threads = []
+
+    def noted(body, depth):
+        threads.append(threading.get_ident())
+        return nodes.require_small(body, depth)
+
+    monkeypatch.setattr(api, "require_small", noted)
+    monkeypatch.setattr(turns, "QUICK_NODES", 2_000)
+    site = ApiSite(most_bytes=20_000)
+    content = {"name": "otto", "groups": ["users"] * (2_100 if much else 1)}
+    status, _ = told(await site.post("users/add", content))
+    assert status == 200
+    assert (threads != [threading.get_ident()]) is much
+    assert len(threads) == 1
 
 
 @pytest.mark.parametrize("query", [b"user=a&user=b", b"shell=ls", b"%FF", b"user=%FF", b"a&" * 200])

@@ -2,11 +2,14 @@
 
 import json
 import re
+import threading
 from urllib.parse import quote
 
 import pytest
 
 from gateway.domain.tools import Kind, Profile
+from gateway.web.desk import pins
+from gateway.web.desk.pins import told_once
 from tests.admin.world import manifest, sighting
 from tests.signin.house import HTTP
 from tests.web.desk_site import desk_house
@@ -48,6 +51,21 @@ async def test_what_nobody_approved_is_read_whole_and_then_approved(house):
     assert (pin.approved_by, pin.note) == ("user:ada", "read it")
     page = await browser.get(HTTP + PINS)
     assert "Nothing waits" in page.ids["none"]
+
+
+async def test_rows_are_told_once_beside_the_loop(house, monkeypatch):
+    threads = set()
+
+    def noted(rows):
+        threads.add(threading.get_ident())
+        return told_once(rows)
+
+    monkeypatch.setattr(pins, "told_once", noted)
+    browser, _ = await house.sits_down("ada", PINS)
+    for path in (ONE, f"{PINS}/together?server=mail"):
+        assert (await browser.get(HTTP + path)).status == 200
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_a_poisoned_change_shows_what_it_hides_wherever_it_is_shown(house):

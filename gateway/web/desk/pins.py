@@ -1,5 +1,6 @@
 """The desk's pages of definitions: what a server shows, what changed of it, and who approves that."""
 
+import asyncio
 from collections.abc import Mapping
 
 import orjson
@@ -38,7 +39,7 @@ class PinPages:
     async def _waiting(self, guest: Guest) -> Response:
         """Show what waits for a decision, worst first."""
         server = guest.query.get("server") or None
-        rows = told_once(await self._frame.ask(guest, "pins.review", server=server))
+        rows = await self._told(guest, "pins.review", server=server)
         piece = piece_of(rows, _badness, guest.query.get("after"))
         return await self._frame.page(
             guest,
@@ -62,7 +63,7 @@ class PinPages:
     async def _one(self, guest: Guest) -> Response:
         """Show how one definition differs from what was approved, or all of a new one."""
         asked = _asked(guest.query)
-        rows = told_once(await self._frame.ask(guest, "pins.diff", **asked))
+        rows = await self._told(guest, "pins.diff", **asked)
         return await self._frame.page(
             guest,
             "pin.html",
@@ -103,7 +104,7 @@ class PinPages:
     async def _together(self, guest: Guest) -> Response:
         """Show all that waits of one server again, each with a tick of its own."""
         server = guest.query.get("server", "")
-        rows = told_once(await self._frame.ask(guest, "pins.review", server=server))
+        rows = await self._told(guest, "pins.review", server=server)
         shown = [{**row, "ticked": is_harmless(row)} for row in rows[:SIZE]]
         return await self._frame.page(
             guest,
@@ -134,6 +135,10 @@ class PinPages:
             guest, "pins.approve", server=server, reviewed=ticked, note=form.get("note", "")
         )
         return self._frame.go(href(_PATH, server=server))
+
+    async def _told(self, guest: Guest, command: str, **asked: str | None) -> Rows:
+        """Return the rows of a command, each told once: beside the event loop, for they are many."""
+        return await asyncio.to_thread(told_once, await self._frame.ask(guest, command, **asked))
 
     async def _lock(self, guest: Guest) -> Response:
         """Give out the lock file of everything that is approved."""
