@@ -170,7 +170,7 @@ class BrowserStore(Protocol):
         ...
 
     def open_session(self, session: BrowserSession) -> None:
-        """Store a signed-in browser.
+        """Store a signed-in browser; of a person with too many the oldest ends.
 
         Raises:
             LookupError: There is no such person.

@@ -116,7 +116,7 @@ class AccountPages:
         clients = {
             access.client_id: self._find_client(access.client_id) for access in overview.access
         }
-        return self._pages.page(
+        return await self._pages.beside(
             "account.html",
             user=user,
             desk=self._desk_of(user),

@@ -1,5 +1,6 @@
 """The page on which a person says whether a call may go out."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -57,8 +58,9 @@ class ApprovalPages:
         if user is None:
             begun = await self._sign_in.begin(Purpose(name="approvals"), visit.browser)
             return self._pages.redirect(self._sign_in.path_to(begun))
-        waiting = [one.request for one in self._desk.waiting(self._person_of(user))]
-        return self._pages.page(
+        found = await asyncio.to_thread(self._desk.waiting, self._person_of(user))
+        waiting = [one.request for one in found]
+        return await self._pages.beside(
             "approvals.html", user=user, waiting=waiting, desk=self._desk_of(user)
         )
 

@@ -1,5 +1,6 @@
 """Pages for people: templates that escape everything, and headers that leave a page no power."""
 
+import asyncio
 import functools
 import unicodedata
 from collections.abc import Mapping
@@ -72,6 +73,10 @@ class Pages:
             },
             media_type="text/html",
         )
+
+    async def beside(self, template: str, /, **context: Any) -> Response:
+        """Return the page, put together beside the event loop: it is as long as what it lists."""
+        return await asyncio.to_thread(self.page, template, **context)
 
     def message(
         self,

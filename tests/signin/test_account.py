@@ -1,8 +1,14 @@
 """What people see of their own, and take back."""
 
+import threading
+from typing import Any
+
+import pytest
+
 from gateway.domain.grants import AuthorizationCode, Grant
 from gateway.domain.secrets import StoredConnection
 from gateway.signin.browser import digest
+from gateway.web.pages import Pages
 from tests.oauth.world import NOW
 from tests.signin.browser import Browser, Form, Page
 from tests.signin.house import CALLBACK, House
@@ -45,6 +51,21 @@ async def _with_everything(house: House) -> tuple[Browser, Page]:
             )
         )
     return browser, await browser.get(house.url + "/account")
+
+
+async def test_an_account_is_put_together_beside_the_loop(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: dict[str, int] = {}
+    made = Pages.page
+
+    def page(pages: Pages, template: str, /, *args: Any, **context: Any) -> Any:
+        noted[template] = threading.get_ident()
+        return made(pages, template, *args, **context)
+
+    monkeypatch.setattr(Pages, "page", page)
+    await _with_everything(house)
+    assert noted["account.html"] != threading.get_ident()
 
 
 async def test_a_person_sees_their_browsers_clients_and_connections(house: House) -> None:

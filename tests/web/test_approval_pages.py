@@ -270,6 +270,20 @@ async def test_which_resource_is_meant_is_told_to_whoever_looks_at_its_question(
     assert uri not in (await browser.get(APPROVE)).body
 
 
+async def test_what_waits_is_put_together_beside_the_loop(house, monkeypatch):
+    noted = {}
+    made = Pages.page
+
+    def page(pages, template, /, *args, **context):
+        noted[template] = threading.get_ident()
+        return made(pages, template, *args, **context)
+
+    monkeypatch.setattr(Pages, "page", page)
+    await asked(house)
+    await signed_in(house, url=f"{HTTPS}/approvals")
+    assert noted["approvals.html"] != threading.get_ident()
+
+
 async def test_what_waits_is_shown_to_nobody_else(house):
     await asked(house)
     _, page = await signed_in(house, "bob", url=f"{HTTPS}/approvals")

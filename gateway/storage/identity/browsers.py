@@ -35,6 +35,12 @@ _TRANSACTION = (
 )
 _SESSIONS = select_from("sessions", _SESSION)
 _OF_THE_ENABLED = "user_id IN (SELECT id FROM users WHERE disabled = 0)"
+_MOST_SESSIONS = 50
+"""Of a person: a browser that keeps no cookie has another one at each sign-in."""
+_BEYOND_THE_NEWEST = (
+    "DELETE FROM sessions WHERE user_id = ? AND id_hash NOT IN"
+    " (SELECT id_hash FROM sessions WHERE user_id = ? ORDER BY created_at DESC, id_hash LIMIT ?)"
+)
 _SAID_BEFORE = (
     "DELETE FROM consents WHERE user_id = ? AND client_id = ? AND endpoint = ? AND redirect_uri = ?"
 )
@@ -91,7 +97,7 @@ class BrowserTables:
         return changed == 1
 
     def open_session(self, session: BrowserSession) -> None:
-        """Store a signed-in browser.
+        """Store a signed-in browser; of a person with too many the oldest ends.
 
         Raises:
             LookupError: There is no such person.
@@ -106,7 +112,8 @@ class BrowserTables:
             session.user_agent,
             session.proven_at,
         )
-        self._of_somebody(insert_into("sessions", _SESSION), row)
+        oldest = (_BEYOND_THE_NEWEST, (session.user_id, session.user_id, _MOST_SESSIONS - 1))
+        self._of_somebody(insert_into("sessions", _SESSION), row, instead=oldest)
 
     def session(self, id_hash: str, *, now: float) -> BrowserSession | None:
         """Return a session that is not expired, of a person who is not disabled."""

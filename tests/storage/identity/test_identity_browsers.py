@@ -83,6 +83,18 @@ def test_sessions_are_listed_and_ended_by_person(stores):
     assert stores.browsers.sessions() == []
 
 
+def test_a_person_has_their_newest_sessions_and_no_others(stores, elsewhere):
+    stores.browsers.open_session(session("other", of="u_ada"))
+    for number in range(53):
+        stores.browsers.open_session(session(f"s{number}", created_at=NOW + number % 52))
+    kept = [made.id_hash for made in elsewhere.browsers.sessions("u_emma")]
+    assert len(kept) == 50
+    assert {"s0", "s1", "s2"}.isdisjoint(kept)
+    assert "s52" in kept
+    assert elsewhere.browsers.session("s1", now=NOW) is None
+    assert len(stores.browsers.sessions("u_ada")) == 1
+
+
 def test_a_consent_is_remembered_for_its_four_and_its_scopes_are_replaced(stores):
     stores.browsers.consent(consent())
     wider = consent(scopes=frozenset({"tools:list", "tools:call"}), given_at=NOW + 1)
