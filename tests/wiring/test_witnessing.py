@@ -47,7 +47,7 @@ def config(folder: Path, **urls: str) -> Config:
 
 def test_every_witness_follows_under_a_name_of_its_own(tmp_path: Path, store: Store) -> None:
     found = config(tmp_path, w1="https://w.example/1", w2="https://w.example/2")
-    followers = recorded(found, store, Metrics()).followers
+    followers = recorded(lambda: found, store, Metrics()).followers
     assert {one.name for one in followers} == {"witness w1", "witness w2"}
     assert configured_in(found) == {"witness w1", "witness w2"}
 
