@@ -15,6 +15,7 @@ from psycopg.errors import DeadlockDetected, SerializationFailure
 
 from gateway.audit.record import Entry
 from gateway.domain._value import value
+from gateway.domain.premises import NOTHING
 from gateway.errors import AuditUnavailable
 from gateway.storage.committer import ENDED, NOT_RECORDED, NotAccepted
 from gateway.storage.postgres.lane import Keeps, Lane, LaneLost, Mark, NotThere, Row
@@ -40,11 +41,13 @@ class Kept:
 
 
 class _Item:
-    __slots__ = ("future", "row")
+    __slots__ = ("future", "has_begun", "row")
 
     def __init__(self, row: tuple[Any, ...], future: "asyncio.Future[Kept]") -> None:
         self.row = row
         self.future = future
+        self.has_begun = False
+        """Whether its batch is under way: it may be kept, whoever waits."""
 
 
 class Lanes:
@@ -113,6 +116,9 @@ class Lanes:
     async def put(self, entry: Entry, terms: Terms) -> Kept:
         """Return once `entry` is durable, or was found not to be kept on these terms.
 
+        With what uses something up, once its batch is under way, it returns only when it is known
+        what came of that: the deadline is then the server's, for each time that the batch is put.
+
         Raises:
             AuditUnavailable: It is not, or not known to be, durable within the deadline. It may still
                 come to be in the log.
@@ -126,10 +132,12 @@ class Lanes:
         self._waiting.append(item)
         self._wake.set()
         try:
-            async with asyncio.timeout(self._deadline_s):
+            await asyncio.wait([item.future], timeout=self._deadline_s)
+            if item.future.done() or (item.has_begun and terms.uses is not NOTHING):
                 return await item.future
-        except TimeoutError:
-            raise AuditUnavailable(NOT_RECORDED, detail="the deadline has passed") from None
+        finally:
+            item.future.cancel()  # unless it has a result: nobody waits any more
+        raise AuditUnavailable(NOT_RECORDED, detail="the deadline has passed")
 
     async def _work(self, place: int, lane: Lane | None) -> None:
         """Put until the end; whatever ends it, nothing hangs."""
@@ -137,6 +145,8 @@ class Lanes:
             while (batch := await self._next()) is not None:
                 if lane is not None and await self._put_or_lost(place, lane, batch):
                     continue
+                if lane is None:  # at the end no other one comes
+                    self._refuse(batch, self.problem or ENDED)
                 lane = await self._lane_again(place)
         finally:
             self._able.discard(place)
@@ -159,6 +169,7 @@ class Lanes:
         while self._waiting and len(batch) < _LARGEST_BATCH:
             item = self._waiting.popleft()
             if not item.future.done():  # whoever waited for it has been refused
+                item.has_begun = True
                 batch.append(item)
         return batch
 

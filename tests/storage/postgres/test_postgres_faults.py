@@ -13,15 +13,19 @@ from typing import Any
 import psycopg
 import pytest
 
+from gateway.audit.record import RecordEncoder
+from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import LogEntry
+from gateway.domain.premises import Uses
 from gateway.errors import AuditUnavailable
 from gateway.storage.audit_log import encoded
 from gateway.storage.postgres.base import TABLES
 from gateway.storage.postgres.connection import Connection, connect
 from gateway.storage.postgres.lane import Lane
-from gateway.storage.postgres.lanes import Lanes
+from gateway.storage.postgres.lanes import Kept, Lanes
 from gateway.storage.postgres.migrations import migrate
-from gateway.storage.postgres.terms import FREELY
+from gateway.storage.postgres.terms import FREELY, Terms
+from tests.audit.encoders import terms
 from tests.postgres import Postgres, running
 from tests.storage.postgres.shared import (
     PATIENCE_S,
@@ -142,6 +146,45 @@ async def test_where_there_is_none_it_does_not_open() -> None:
         await lanes.open()
     with pytest.raises(AuditUnavailable):
         await lanes.put(None, None)  # type: ignore[arg-type]
+
+
+class Slow:
+    """A lane whose server takes as long over a batch as the test wants."""
+
+    next, mark = 1, None
+
+    def __init__(self) -> None:
+        self.put_so_far = 0
+        self.begun, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def put(self, rows: list[Any], *, within_s: float) -> list[Any]:
+        self.begun.set()
+        await self.goes_on.wait()
+        self.put_so_far += len(rows)
+        return []
+
+    async def close(self) -> None:
+        """Let go of nothing."""
+
+
+async def test_whoever_uses_something_up_hears_of_it_once_its_batch_has_begun() -> None:
+    """Refused, it must not be used up: one that waits still is left out, whoever waits longer."""
+    entry = RecordEncoder(log_id="log", terms=terms()).encode(record("used"))
+    using = Terms(uses=Uses(yes=ApprovalId("a")))
+    lane, lanes = Slow(), Lanes("", replica="one", deadline_s=0.01)
+    lanes._able = {0}
+    working = asyncio.create_task(lanes._work(0, lane))  # type: ignore[arg-type]
+    first = asyncio.create_task(lanes.put(entry, using))
+    await lane.begun.wait()
+    for later in (using, FREELY):
+        with pytest.raises(AuditUnavailable, match="the deadline has passed"):
+            await lanes.put(entry, later)
+    lane.goes_on.set()
+    assert await first == Kept()
+    lanes._closing = True
+    lanes._wake.set()
+    await working
+    assert lane.put_so_far == 1
 
 
 async def test_a_commit_of_which_no_answer_came_is_found_out(
