@@ -55,7 +55,7 @@ _AFTER: Final = "last-event-id"
 _MOST_AGAIN: Final = 10_000
 """Calls that were refused leave theirs behind."""
 _MOST_STREAMS: Final = 200
-"""Of one principal: each is looked at whenever anything changes, and is a connection."""
+"""Of one person: each is looked at whenever anything changes, and is a connection."""
 PRIMED_SINCE: Final = "2025-11-25"
 """Clients of earlier revisions would take an event without data for a broken message."""
 _SCOPES: Final[Mapping[Kind, frozenset[str]]] = {
@@ -156,7 +156,7 @@ class Notices:
         if rest:
             return rest
         key = (permit.principal.key, permit.session)
-        self._require_room(key)
+        self._require_room(permit, key)
         box = self._followers.box(permit, key[1], resumable=True)
         kept = self._followers.sessions.subscribed(*key)
         self._missing[permit.call.id] = [uri for uri in kept if uri not in box.uris]
@@ -186,7 +186,7 @@ class Notices:
         lists = lists_wanted(message.params)
         stream = _Stream(permit, lists, box, message.id)
         try:
-            self._require_room(key)
+            self._require_room(permit, key)
             await self._follow(permit, box, subscribed(message.params))
             await self._open(key, stream)
             yield data_event(acknowledged(lists, sorted(box.uris), message.id))
@@ -340,10 +340,14 @@ class Notices:
                 found[kind] = digest.hexdigest()
         return found
 
-    def _require_room(self, key: Key) -> None:
-        others = sum(who == key[0] and holder != key[1] for who, holder in self._streams)
+    def _require_room(self, permit: Permit, key: Key) -> None:
+        person = permit.principal.person
+        others = sum(
+            one.permit.principal.person == person and held != key
+            for held, one in self._streams.items()
+        )
         if others >= _MOST_STREAMS:
-            raise LimitExceeded("too many streams are open", detail=f"{others} of this principal")
+            raise LimitExceeded("too many streams are open", detail=f"{others} of this person")
 
     async def _open(self, key: Key, stream: _Stream) -> None:
         """Begin to tell a stream what changes; a first one is told what is so from now on.

@@ -307,8 +307,8 @@ class Admission:
         if call.declared is not None:
             trail.task(counts=principal.trusted_host)
         # Whatever its form: each message is forwarded and fills the log.
-        if trail.counts_for(principal.key):
-            await self._limits.take(principal.key)
+        if trail.counts_for(principal.person):
+            await self._limits.take(principal.person)
         return principal
 
     def _placed(self, call: Call, program: ScriptId) -> Call:

@@ -223,7 +223,7 @@ async def test_nobody_outside_is_asked_what_was_meant(host: Host) -> None:
 
 async def test_who_may_call_no_more_is_told_no_names(host: Host) -> None:
     for _ in range(999):  # of a thousand in a minute
-        await host.site.house.limits.take(ALICE.key)
+        await host.site.house.limits.take(ALICE.person)
     words = words_of(await host.call("notes__reads", {}))
     assert words.endswith("Find tools with search_tools: say what is to be done.")
 

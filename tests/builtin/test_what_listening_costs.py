@@ -178,6 +178,19 @@ async def test_a_principal_has_so_many_streams_and_takes_no_others(
         assert not other.ended.is_set()
 
 
+async def test_a_person_with_many_clients_has_no_more_streams(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "_MOST_STREAMS", 1)
+    site.house.gate.people["alice too"] = replace(ALICE, client_id="another", token_id="t3")
+    async with listening(site), listening(site, who="bob") as other:
+        call = site.call(
+            "GET", form=Form.STREAM, id_=None, session="e.2", who="alice too", **LEGACY
+        )
+        assert (await site.aggregate.handle(call)).code == "limit_exceeded"
+        assert not other.ended.is_set()
+
+
 async def test_a_stream_that_does_not_begin_follows_nothing(site: Site) -> None:
     feeds: list[Feed] = []
     site.spoken[NOTES] = frozenset({Profile.MODERN})

@@ -545,6 +545,17 @@ async def test_too_many_calls_are_refused(house: House) -> None:
     assert (await house.handle(house.call())).code is None
 
 
+async def test_a_person_with_many_clients_makes_no_more_calls(house: House) -> None:
+    house.limits._calls_per_minute = 2
+    codes = []
+    for client in ("one", "two", "three"):
+        house.gate.people["alice"] = replace(ALICE, client_id=client)
+        codes.append((await house.handle(house.call())).code)
+    assert codes == [None, None, "rate_limited"]
+    house.gate.people["bob"] = replace(ALICE, subject="bob")
+    assert (await house.handle(house.call(who="bob"))).code is None
+
+
 async def test_notifications_are_limited_like_requests(house: House) -> None:
     house.limits._calls_per_minute = 1
     house.server.answer = lambda permit: whole(b"", status=202)
