@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.hardening.parts import Part
+from gateway.domain.calls import RawAnswer
 from gateway.domain.nodes import MOST_NODES, weight
 from gateway.errors import GatewayError
 from gateway.flow.content import content_label
+from gateway.http1.response import Patience, Response
 from gateway.pins.schemas import SchemaCheck, UnusableSchema
 from gateway.turns import in_turn
+from gateway.upstream.replies import result_of
+from gateway.upstream.settings import Limits, Timeouts
+from gateway.upstream.stream import EventStream
 from gateway.wire.jsonrpc import read_message
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.server_message import read_server_message
@@ -97,10 +102,28 @@ async def _most_signs() -> None:
     SchemaCheck(_MOST_SIGNS)
 
 
+async def _list_for_us() -> None:
+    answer = RawAnswer(status=200, headers=(), session=None, body=_MOST_EMPTIES)
+    await result_of("turns", answer, "tools/list", "1", _LIMITS)
+
+
+async def _blank_lines() -> None:
+    response = Response(Patience(None, 1e9), hold=lambda _: None, end=lambda: None)
+    response.add(b"\n" * 256 * 1024)
+    response.finish()
+    events = EventStream(
+        response, timeouts=Timeouts(), limits=Limits(), server="turns", abandoned=lambda: None
+    )
+    async for _ in events:
+        pass
+
+
 _INPUTS: dict[str, Callable[[], Awaitable[None]]] = {
     "numbers": _numbers,
     "event_of_empties": _empties,
     "event_of_most_empties": _most_empties,
+    "list_for_us": _list_for_us,
+    "blank_lines": _blank_lines,
     "schema_pattern": _pattern,
     "schema_of_many_signs": _many_signs,
     "schema_of_most_signs": _most_signs,

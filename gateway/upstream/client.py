@@ -10,7 +10,7 @@ import orjson
 
 from gateway.domain._value import value
 from gateway.domain.calls import RawAnswer
-from gateway.domain.tools import Profile
+from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import GatewayError
 from gateway.upstream.faults import unusable
 from gateway.upstream.headers import CONDITION, SESSION, Headers
@@ -89,12 +89,14 @@ class Conversation:
 
     def __init__(
         self,
+        server: UpstreamId,
         exchange: Transport,
         profile: Profile,
         limits: WireLimits,
         capabilities: Mapping[str, Any],
     ) -> None:
         self.profile = profile
+        self._server = server
         self.received_bytes = 0
         """Of all results so far."""
         self._exchange = exchange
@@ -153,15 +155,15 @@ class Conversation:
         condition = [] if etag is None else [(CONDITION, etag)]
         answer = await self._post(method, members, more=condition)
         self._session = self._session or answer.session
-        replied = await reply_in(answer, method, rpc_id, self._limits, known=known)
+        replied = await reply_in(self._server, answer, method, rpc_id, self._limits, known=known)
         self.received_bytes += replied.size
         return replied
 
-    def read(self, replied: Replied, method: str) -> Mapping[str, Any]:
+    async def read(self, replied: Replied, method: str) -> Mapping[str, Any]:
         """Return the result of a reply, also of one that was known."""
         if replied.result is not None:
             return replied.result
-        return read_reply(replied, method, self._limits)
+        return await read_reply(self._server, replied, method, self._limits)
 
     async def listen(self) -> RawAnswer:
         """Open the stream on which the server says what changes; its body is not awaited.
@@ -266,20 +268,21 @@ def all_capabilities(extensions: Collection[str]) -> Mapping[str, Any]:
 
 @asynccontextmanager
 async def converse(
+    server: UpstreamId,
     exchange: Transport,
     profile: Profile,
     limits: WireLimits,
     *,
     capabilities: Mapping[str, Any] = _ALL_CAPABILITIES,
 ) -> AsyncIterator[tuple[Conversation, ServerInfo]]:
-    """Begin a conversation as a client with `capabilities`, and end it whatever happens.
+    """Begin a conversation with `server` as a client with `capabilities`, and end it whatever happens.
 
     Raises:
         NotSpoken: The upstream does not speak this family.
         UpstreamFailed, CredentialRequired, LimitExceeded: As `Conversation.request`.
 
     """
-    conversation = Conversation(exchange, profile, limits, capabilities)
+    conversation = Conversation(server, exchange, profile, limits, capabilities)
     try:
         yield conversation, await conversation.begin()
     finally:

@@ -30,7 +30,7 @@ async def listen(
         CredentialRequired, LimitExceeded: As `Exchange.send`.
 
     """
-    async with converse(exchange, profile, limits, capabilities={}) as (conversation, _):
+    async with converse(server, exchange, profile, limits, capabilities={}) as (conversation, _):
         answer = await conversation.listen()
         try:
             if not isinstance(answer.body, EventStream):

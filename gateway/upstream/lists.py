@@ -103,7 +103,7 @@ async def read_list(
         return Listed(items=None, ttl_s=ttl_s, pages=shown)
     items: list[Any] = []
     for reply, _ in pages:
-        items += _items(conversation.read(reply, row.method), row)
+        items += _items(await conversation.read(reply, row.method), row)
         if len(items) > limits.items:
             raise unusable(f"{row.method}: more than {limits.items} items")
     return Listed(items=items, ttl_s=ttl_s, pages=shown)

@@ -185,7 +185,7 @@ class Sessions:
         }
         asked = request(_OPENING, "initialize", params)
         answer = await self._relay.forward(worded(permit, asked, None, ""))
-        result, _ = await result_of(answer, "initialize", _OPENING, self._wire)
+        result, _ = await result_of(permit.call.server, answer, "initialize", _OPENING, self._wire)
         revision = result.get("protocolVersion")
         if revision not in LEGACY_REVISIONS:
             raise unusable("initialize: it speaks a revision that the gateway does not know")
@@ -274,7 +274,8 @@ class Sessions:
         leave = worded(session.begun_by, request(_PING, "ping", {}), session.id, session.revision)
         try:
             async with asyncio.timeout(_PONG_S):
-                await result_of(await self._relay.forward(leave), "ping", _PING, self._wire)
+                answer = await self._relay.forward(leave)
+                await result_of(leave.call.server, answer, "ping", _PING, self._wire)
         except UpstreamResting:
             return True  # nobody has asked
         except ErrorAnswer as error:

@@ -210,7 +210,8 @@ class Subscriptions:
         asked = worded(permit, request(id_, method, {"uri": uri}), session.id, session.revision)
 
         async def said() -> None:
-            await result_of(await self._relay.forward(asked), method, id_, self._wire)
+            answer = await self._relay.forward(asked)
+            await result_of(permit.call.server, answer, method, id_, self._wire)
 
         await _in_time(said())
 

@@ -26,7 +26,7 @@ async def probe_unauthenticated(url: str, bounds: Bounds | None = None) -> bool:
     try:
         for profile in (Profile.LEGACY, Profile.MODERN):
             try:
-                async with converse(exchange, profile, settings.limits.wire):
+                async with converse(settings.server, exchange, profile, settings.limits.wire):
                     return True
             except NotSpoken:
                 continue

@@ -46,7 +46,11 @@ class ListReader:
         """
         began = self._clock()
         async with converse(
-            watched.exchange, profile, watched.wire, capabilities=watched.capabilities
+            watched.server,
+            watched.exchange,
+            profile,
+            watched.wire,
+            capabilities=watched.capabilities,
         ) as (conversation, info):
             await self._take_server(watched, profile, info, began)
             return await self._look(watched, conversation, info, tuple(LISTS), anew=True)
@@ -74,7 +78,9 @@ class ListReader:
     async def _begin(
         self, watched: Watched, profile: Profile, kinds: Collection[Kind]
     ) -> list[str]:
-        conversation = Conversation(watched.exchange, profile, watched.wire, watched.capabilities)
+        conversation = Conversation(
+            watched.server, watched.exchange, profile, watched.wire, watched.capabilities
+        )
         keeps = False
         began = self._clock()
         try:

@@ -2,9 +2,9 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from gateway.domain._value import value
 from gateway.domain.calls import Form, RawAnswer
@@ -19,6 +19,9 @@ from gateway.wire.server_message import ServerMessage, read_server_message
 _EDGE: Final = 200
 """Bytes at either end in which the id is looked for."""
 _TRY_LATER: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+
+_Told: TypeAlias = tuple[str, ServerMessage | None]
+"""The print of a message, and the message, where it was read."""
 
 
 class ErrorAnswer(UpstreamFailed):
@@ -49,9 +52,9 @@ class Replied:
 
 
 async def result_of(
-    answer: RawAnswer, method: str, rpc_id: str, limits: WireLimits
+    server: str, answer: RawAnswer, method: str, rpc_id: str, limits: WireLimits
 ) -> tuple[Mapping[str, Any], int]:
-    """Return the result of request `rpc_id`, as raw JSON, and how many bytes it took.
+    """Return the result of request `rpc_id` to `server`, as raw JSON, and how many bytes it took.
 
     Raises:
         ErrorAnswer: The answer is an error.
@@ -59,14 +62,22 @@ async def result_of(
         LimitExceeded: The answer is larger than the limits allow.
 
     """
-    replied = await reply_in(answer, method, rpc_id, limits)
+    replied = await reply_in(server, answer, method, rpc_id, limits)
     return replied.result or {}, replied.size
 
 
 async def reply_in(
-    answer: RawAnswer, method: str, rpc_id: str, limits: WireLimits, *, known: str = ""
+    server: str,
+    answer: RawAnswer,
+    method: str,
+    rpc_id: str,
+    limits: WireLimits,
+    *,
+    known: str = "",
 ) -> Replied:
     """Return the response to request `rpc_id`; it is not read if its print is the `known` one.
+
+    A large one is looked at beside the loop, in the turn of `server`.
 
     Raises:
         ErrorAnswer, UpstreamFailed, LimitExceeded: As `result_of`.
@@ -75,19 +86,19 @@ async def reply_in(
     if isinstance(answer.body, bytes):
         if answer.status == HTTPStatus.NOT_MODIFIED:
             return Replied(result=None, print="", raw=b"", size=0)
-        raw, print_ = answer.body, _print(answer.body, rpc_id)
-        same = known and print_ == known and answer.status == HTTPStatus.OK
-        result = None if same else _whole(answer.status, raw, method, rpc_id, limits)
+        raw, known = answer.body, known if answer.status == HTTPStatus.OK else ""
+        reading = finished(server, weight(raw), _read, raw, rpc_id, known, limits)
+        print_, result = await _whole(answer.status, reading, method, rpc_id)
         return Replied(result=result, print=print_, raw=raw, size=len(raw), etag=answer.etag)
     try:
         async for event in answer.body:
             if not event.data:
                 continue
             # What else a server says meanwhile is for somebody who can act on it.
-            raw, print_ = event.data, _print(event.data, rpc_id)
-            if known and print_ == known:
+            raw = event.data
+            print_, message = await finished(server, weight(raw), _read, raw, rpc_id, known, limits)
+            if message is None:
                 return Replied(result=None, print=print_, raw=raw, size=len(event.raw))
-            message = hear(raw, limits)
             if _is_response(message, rpc_id):
                 result = _result(message, method, answer.status)
                 return Replied(result=result, print=print_, raw=raw, size=len(event.raw))
@@ -106,14 +117,23 @@ async def read_in_turn(who: str, data: bytes, limits: WireLimits) -> ServerMessa
     return await finished(who, weight(data), read_server_message, data, limits)
 
 
-def read_reply(replied: Replied, method: str, limits: WireLimits) -> Mapping[str, Any]:
-    """Return the result of a reply that was not read, because it was the known one.
+async def read_reply(
+    server: str, replied: Replied, method: str, limits: WireLimits
+) -> Mapping[str, Any]:
+    """Return the result of a reply of `server` that was not read, because it was the known one.
 
     Raises:
         UpstreamFailed: It cannot be read, which it could be when it became known.
 
     """
-    return _result(hear(replied.raw, limits), method, HTTPStatus.OK)
+    message = await finished(server, weight(replied.raw), hear, replied.raw, limits)
+    return _result(message, method, HTTPStatus.OK)
+
+
+def _read(raw: bytes, rpc_id: str, known: str, limits: WireLimits) -> _Told:
+    """Return the print of a message, and the message unless its print is the `known` one."""
+    print_ = _print(raw, rpc_id)
+    return print_, None if known and print_ == known else hear(raw, limits)
 
 
 def _print(raw: bytes, rpc_id: str) -> str:
@@ -141,18 +161,20 @@ async def discard(answer: RawAnswer) -> None:
         await close()
 
 
-def _whole(
-    status: int, body: bytes, method: str, rpc_id: str, limits: WireLimits
-) -> Mapping[str, Any]:
+async def _whole(
+    status: int, reading: Awaitable[_Told], method: str, rpc_id: str
+) -> tuple[str, Mapping[str, Any] | None]:
     try:
-        message = hear(body, limits)
+        print_, message = await reading
     except UpstreamFailed as error:
         if status >= HTTPStatus.BAD_REQUEST:
             raise ErrorAnswer(method, status=status) from error
         raise
+    if message is None:
+        return print_, None
     if not _is_response(message, rpc_id):
         raise unusable(f"{method}: the answer is not the response to the request")
-    return _result(message, method, status)
+    return print_, _result(message, method, status)
 
 
 def _is_response(message: ServerMessage, rpc_id: str) -> bool:
