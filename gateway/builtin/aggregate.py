@@ -147,13 +147,14 @@ class Aggregate:
         """Return `reply` as one that its client can come back to, where that is a session's stream."""
         if isinstance(reply.body, bytes) or not _comes_back(call):
             return reply
-        if call.session is None:
+        if call.session is None or reply.label is None:
             return reply
         try:
             who = await self.known(call.credential, call.endpoint)
         except GatewayError:
             return reply
-        parts = self._notices.calls.kept((who.key, call.session), reply.body, self._limits)
+        key = who.key, call.session
+        parts = self._notices.calls.kept(key, reply.body, self._limits, label=reply.label)
         return replace(reply, body=parts)
 
     async def _requested(self, call: Call) -> Reply:

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from gateway.builtin.mailbox import Mailbox
 from gateway.domain.calls import ServerEvent
+from gateway.domain.labels import Label
 from gateway.domain.nodes import weight
 from gateway.turns import finished
 from gateway.wire.jsontext import WireLimits
@@ -31,9 +32,10 @@ Key: TypeAlias = tuple[str, str]
 class _Kept:
     """One stream, and whoever reads it to its end whether or not a client does."""
 
-    def __init__(self, session: str, box: Mailbox) -> None:
+    def __init__(self, session: str, box: Mailbox, label: Callable[[], Label]) -> None:
         self.session = session
         self.box = box
+        self.label = label
         self.pump: asyncio.Task[None] | None = None
 
     @property
@@ -54,12 +56,20 @@ class CallStreams:
         self._pumps: set[asyncio.Task[None]] = set()
 
     async def kept(
-        self, key: Key, parts: AsyncGenerator[bytes, None], limits: WireLimits
+        self,
+        key: Key,
+        parts: AsyncGenerator[bytes, None],
+        limits: WireLimits,
+        *,
+        label: Callable[[], Label],
     ) -> AsyncGenerator[bytes, None]:
-        """Yield what `parts` say, each with an id to come back with. Whoever stops to read ends nothing."""
+        """Yield what `parts` say, each with an id to come back with. Whoever stops to read ends nothing.
+
+        `label` says what they have carried so far, for the run of whoever comes back.
+        """
         principal, session = key
         nonce = self._new_nonce()
-        one = _Kept(session, Mailbox(nonce, resumable=True))
+        one = _Kept(session, Mailbox(nonce, resumable=True), label)
         one.pump = asyncio.create_task(_pumped(principal, parts, one.box, limits))
         self._pumps.add(one.pump)
         one.pump.add_done_callback(self._pumps.discard)
@@ -109,7 +119,11 @@ class CallStreams:
         try:
             async with aclosing(one.box.events(after, primes=False)) as events:
                 async for event in events:
-                    yield replace(event, data=None, given=event.data is not None)
+                    yield (
+                        event
+                        if event.data is None
+                        else replace(event, data=None, given=one.label())
+                    )
         finally:
             self._left(principal, nonce)
 

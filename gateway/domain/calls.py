@@ -9,7 +9,7 @@ from gateway.domain._value import value
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.flow import FlowReview, Run, RunId, Task
 from gateway.domain.identity import Credential, Principal
-from gateway.domain.labels import Effect
+from gateway.domain.labels import Effect, Label
 from gateway.domain.premises import NOTHING, Premises, Uses
 from gateway.domain.scripts import InScript
 from gateway.domain.tools import OWN, Pinned, Profile, Target, UpstreamId
@@ -209,9 +209,9 @@ class ServerEvent:
     """With the blank line that ends it."""
     data: bytes | None
     """Joined `data` lines; `None` for a comment, a bare `id` or `retry`, a priming event."""
-    given: bool = False
-    """Whether its bytes, whatever they carry, were judged and recorded already: one of our own
-    servers' that gives a client again what it has lost. No upstream's ever is."""
+    given: Label | None = None
+    """What its bytes carry, where they were judged and recorded already: one of our own servers'
+    that gives a client again what it has lost. No upstream's ever is."""
 
 
 @value
@@ -240,3 +240,5 @@ class Reply:
     """The refusal's code, where it is one."""
     unknown: bool = False
     """Whether the call may have been carried out although this is a refusal."""
+    label: Callable[[], Label] | None = None
+    """Says of a stream what it has carried so far."""

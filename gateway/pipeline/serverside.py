@@ -56,9 +56,16 @@ class ServerRequests:
         self._new_id = new_id
 
     async def judge(
-        self, permit: Permit, method: str, params: Mapping[str, Any]
+        self,
+        permit: Permit,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        asked_in: Trail | None = None,
     ) -> Mapping[str, Any]:
         """Return what the client may be asked by `method`, if it may; the record is durable by then.
+
+        The call that it is `asked_in`, on its stream, carries it as well.
 
         It is `params` with every duty met: of the call that it is asked in, of the decision about
         the question, and of the one about what it says.
@@ -99,7 +106,9 @@ class ServerRequests:
             await self._audit.append(trail.outcome())
             raise
         entry = await self._audit.append(trail.outcome())
-        await self._labels.raise_for_server(permit, method, entry.id, content)
+        run = await self._labels.raise_for_server(permit, method, entry.id, content)
+        if asked_in is not None:
+            asked_in.label(run.label)
         return met
 
     async def inputs(self, permit: Permit, result: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -79,8 +79,9 @@ class StreamRelay:
                 self._conversations.asides.gave(permit, event)
                 resumable = resumable or bool(permit.session and event_id(event))
                 if event.data is None:
+                    part = await self._unjudged(permit, event, trail)
                     self._require_going()
-                    yield event.raw if event.given else framed(event)
+                    yield part
                     continue
                 message = await heard(permit, event.data, self._limits)
                 message = await self._conversations.asides.home(permit, message)
@@ -108,6 +109,15 @@ class StreamRelay:
             elif is_withheld and not trail.is_late:
                 self._conversations.cut(permit, trail)  # its client may come back for the response
 
+    async def _unjudged(self, permit: Permit, event: ServerEvent, trail: Trail) -> bytes:
+        """Return what is passed on of an event that carries nothing, or what was judged before."""
+        if event.given is None:
+            return framed(event)
+        # Whoever comes back for what they have lost may have begun another run by now.
+        run = await self._labels.raise_to(permit, event.given, trail.intent_id)
+        trail.label(run.label)
+        return event.raw
+
     def _is_final(self, permit: Permit, message: ServerMessage) -> bool:
         return message.form is Form.RESPONSE and permit.call.message.form is Form.REQUEST
 
@@ -124,7 +134,7 @@ class StreamRelay:
             return await self._late_response(permit, event, message)
         row = find(Sender.SERVER, message.method)
         if message.form is Form.REQUEST:
-            return await self._request(permit, event, message, row)
+            return await self._request(permit, event, message, row, trail)
         if row is None or row.handling is Handling.REFUSED:
             return b""
         for kind in row.announces:
@@ -135,7 +145,12 @@ class StreamRelay:
         return framed(event, told) if told else b""
 
     async def _request(
-        self, permit: Permit, event: ServerEvent, message: ServerMessage, row: Operation | None
+        self,
+        permit: Permit,
+        event: ServerEvent,
+        message: ServerMessage,
+        row: Operation | None,
+        trail: Trail,
     ) -> bytes:
         """Pass a request of the server's on, or answer it with a no in the client's place."""
         asking, params = message.data, message.params
@@ -144,7 +159,7 @@ class StreamRelay:
             if row is None or row.handling is Handling.REFUSED:
                 raise Denied("this request is not offered")
             if row.handling is Handling.CARRIED:
-                said = await self._requests.judge(permit, row.method, params)
+                said = await self._requests.judge(permit, row.method, params, asked_in=trail)
             elif params:  # nobody judges what is said in a ping
                 said = {}
             if said is not params:  # a request may have none, and there is nothing to replace

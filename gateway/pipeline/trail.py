@@ -11,7 +11,7 @@ from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.document import quoted_name
 from gateway.domain.flow import FlowReview, Run
 from gateway.domain.identity import Principal
-from gateway.domain.labels import Effect, Label
+from gateway.domain.labels import BOTTOM, Effect, Label
 from gateway.domain.late import LateCall
 from gateway.domain.programs import digest_of
 from gateway.domain.tools import OWN, Kind, Pin, Pinned, Target
@@ -55,6 +55,7 @@ class Trail:
         """What was found changed when it was last to be recorded."""
         self.pinned: Pinned | None = None
         """The definition that it was decided on then."""
+        self._carried: Label | None = None
         self._taken: Taken | None = None
         self._begin({})
 
@@ -321,6 +322,11 @@ class Trail:
 
     def label(self, label: Label) -> None:
         self._fields["label_after"] = label.words
+        self._carried = label if self._carried is None else label.join(self._carried)
+
+    def carried(self) -> Label:
+        """Return what the call's run was raised to; all together, if it ended or was relabelled since."""
+        return self._carried or BOTTOM
 
     def answer(self, status: int, body: bytes | None) -> None:
         """Note what the upstream answered; the log keeps a keyed hash of `body`, or less."""

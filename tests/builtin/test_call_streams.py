@@ -12,13 +12,13 @@ import pytest
 from gateway.builtin import call_streams
 from gateway.builtin.call_streams import CallStreams
 from gateway.domain.calls import Form, Permit, RawAnswer, Reply, ServerEvent
-from gateway.domain.labels import ServerRule
+from gateway.domain.labels import Effect, ServerRule, ToolRule
 from gateway.domain.tools import Profile
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.sse import data_event
 from tests.builtin.front import Site, speaks, vars_of
 from tests.builtin.listening import LEGACY, SESSION, Feed, Listener, listening, settled
-from tests.pipeline.house import ALICE, MAIL, PRIVATE, UNHINTED, text
+from tests.pipeline.house import ALICE, MAIL, PRIVATE, TRUSTED, UNHINTED, text
 
 CALL = {"name": "mail__search", "arguments": {}}
 LIMITS = WireLimits()
@@ -161,6 +161,46 @@ async def test_who_has_read_something_comes_back_all_the_same(site: Site) -> Non
         assert second.heard[-1]["result"] == text("done")
 
 
+async def test_who_comes_back_in_another_run_has_read_it_there_as_well(site: Site) -> None:
+    rules = vars_of(site.house.rules.servers)
+    rules[MAIL] = ServerRule(default=PRIVATE, tools={})
+    server = Working(site)
+    async with calling(site) as first:
+        pass
+    server.done()
+    await settled()
+    began = await site.house.runs.of(ALICE, UNHINTED)
+    await site.house.runs.end(began.id)
+    assert not (await site.house.runs.of(ALICE, UNHINTED)).has_read
+    async with listening(site, after=first.ids[-1]) as second:
+        await second.ended.wait()
+        assert second.heard[-1]["result"] == text("done")
+    run = await site.house.runs.of(ALICE, UNHINTED)
+    assert (run.id != began.id, run.label) == (True, PRIVATE)
+
+
+async def test_what_is_asked_on_a_stream_is_read_by_who_comes_back_for_it(site: Site) -> None:
+    rules = vars_of(site.house.rules.servers)
+    rules[MAIL] = ServerRule(
+        default=PRIVATE, tools={"search": ToolRule(effect=Effect.READ, result=TRUSTED)}
+    )
+    server = Working(site)
+    asks = {"id": 7, "method": "roots/list"}
+    async with calling(site, session="r.1") as first:
+        server.feed.say(asks)
+        async with asyncio.timeout(60):
+            while "roots/list" not in first.methods:
+                await asyncio.sleep(0)
+    began = await site.house.runs.of(ALICE, UNHINTED)
+    assert began.label == PRIVATE
+    await site.house.runs.end(began.id)
+    async with listening(site, after=first.ids[0], session="r.1") as second:
+        async with asyncio.timeout(60):
+            while "roots/list" not in second.methods:
+                await asyncio.sleep(0)
+    assert (await site.house.runs.of(ALICE, UNHINTED)).label == PRIVATE
+
+
 async def test_a_server_that_wants_to_be_asked_again_is_not_waited_for_on_the_wire(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,7 +260,7 @@ async def parts_of(*texts: str, ended: list[str] | None = None) -> AsyncIterator
 
 async def begin(streams: CallStreams, key: tuple[str, str], parts: Any) -> Any:
     """Begin to read a stream; return it, and the id that its first event had."""
-    body = streams.kept(key, parts, LIMITS)
+    body = streams.kept(key, parts, LIMITS, label=lambda: TRUSTED)
     assert await anext(body) == b""
     primed = await anext(body)
     found = re.match(rb"id: (\S+)\n", primed)
