@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from gateway.builtin.mailbox import Mailbox
+from gateway.builtin.mailbox import LARGE, Mailbox
 from gateway.domain.calls import ServerEvent
 from gateway.domain.labels import Label
 from gateway.domain.nodes import weight
@@ -23,7 +23,7 @@ LINGER_S: Final = 60.0
 MOST_LEFT: Final = 8
 """Streams of one principal that nobody reads; of more the oldest ends as if nobody could come back."""
 _OCTETS: Final = 32 * 1024**2
-"""Of all of them together."""
+"""Of all streams together, read or not. What is not sent yet has its room where answers have theirs."""
 
 Key: TypeAlias = tuple[str, str]
 """A principal's key, and its sealed session."""
@@ -54,6 +54,8 @@ class CallStreams:
         self._kept: dict[str, dict[str, _Kept]] = {}
         """By principal and nonce."""
         self._pumps: set[asyncio.Task[None]] = set()
+        self._octets = 0
+        """Of all that is kept."""
 
     async def kept(
         self,
@@ -69,7 +71,7 @@ class CallStreams:
         """
         principal, session = key
         nonce = self._new_nonce()
-        one = _Kept(session, Mailbox(nonce, resumable=True), label)
+        one = _Kept(session, Mailbox(nonce, resumable=True, grown=self._grown), label)
         one.pump = asyncio.create_task(_pumped(principal, parts, one.box, limits))
         self._pumps.add(one.pump)
         one.pump.add_done_callback(self._pumps.discard)
@@ -107,7 +109,9 @@ class CallStreams:
 
     async def aclose(self) -> None:
         """End every stream."""
-        self._kept.clear()
+        for principal, streams in tuple(self._kept.items()):
+            for nonce in tuple(streams):
+                self._forget(principal, nonce)
         pumps = tuple(self._pumps)
         for pump in pumps:
             pump.cancel()
@@ -153,28 +157,42 @@ class CallStreams:
             self._look_again(principal, nonce)
 
     def _make_room(self) -> None:
-        left = sorted(self._everything_left())
-        octets = sum(size for _, size, _, _ in left)
-        for _, size, principal, nonce in left:
-            if octets <= _OCTETS:
+        if self._octets <= _OCTETS:
+            return
+        for streams in self._kept.values():
+            for one in streams.values():
+                if one.box.left_at is None:
+                    one.box.shed()  # it has been sent to whoever reads
+        for _, principal, nonce in sorted(self._everything_left()):
+            if self._octets <= _OCTETS:
                 return
-            octets -= size
             self._forget(principal, nonce)
 
-    def _everything_left(self) -> Iterator[tuple[float, int, str, str]]:
+    def _grown(self, octets: int) -> None:
+        self._octets += octets
+        if octets > 0:
+            self._make_room()
+
+    def _everything_left(self) -> Iterator[tuple[float, str, str]]:
         for principal, streams in self._kept.items():
             for nonce, one in streams.items():
                 if one.box.left_at is not None:
-                    yield one.box.left_at, one.box.octets, principal, nonce
+                    yield one.box.left_at, principal, nonce
 
     def _forget(self, principal: str, nonce: str) -> None:
         streams = self._kept[principal]
         one = streams.pop(nonce)
         if not streams:
             del self._kept[principal]
+        self._octets -= one.box.octets
+        one.box.grown = _nobody_counts
         one.box.close()
         if one.pump is not None:
             one.pump.cancel()
+
+
+def _nobody_counts(_: int) -> None:
+    """For a stream that is not kept any more."""
 
 
 async def _pumped(
@@ -189,6 +207,8 @@ async def _pumped(
                     if event.data is not None:
                         await box.room_for(len(event.data))
                         box.put(event.data)
+                        if len(event.data) > LARGE:
+                            await box.taken()  # until then its room is held where it came from
                     elif not event.raw.startswith(b":"):
                         box.cut()  # its server wants to be asked again, and so do we
     finally:

@@ -13,8 +13,8 @@ from gateway.wire.sse import data_event
 
 _MOST_KEPT: Final = 256
 """Events that a client that comes back can still get."""
-_OCTETS: Final = 64 * 1024
-"""Bytes of them: there are many mailboxes."""
+LARGE: Final = 64 * 1024
+"""Bytes of them: there are many mailboxes. One that is larger is kept alone."""
 _QUIET_S: Final = 15.0
 """After how long without an event a comment keeps proxies from closing the connection."""
 _COMMENT: Final = ServerEvent(raw=b": still here\n\n", data=None)
@@ -74,12 +74,18 @@ class Mailbox:
         """Return once a message of that size can be put and none is dropped that was never sent."""
         while self._last > self._sent and not self.closed:
             unsent = sum(len(data) for number, data in self._kept if number > self._sent)
-            if unsent + octets <= _OCTETS and self._last - self._sent < _MOST_KEPT:
+            if unsent + octets <= LARGE and self._last - self._sent < _MOST_KEPT:
                 return
             self._room.clear()
             self.is_full = True
             await self._room.wait()
             self.is_full = False
+
+    async def taken(self) -> None:
+        """Return once whoever listens has been sent all there is, or nobody does."""
+        while self._last > self._sent and self.left_at is None and not self.closed:
+            self._room.clear()
+            await self._room.wait()
 
     def put(self, data: bytes) -> None:
         """Add a message."""
@@ -87,10 +93,17 @@ class Mailbox:
         self._last += 1
         self._kept.append((self._last, data))
         self._octets += len(data)
-        while len(self._kept) > 1 and (len(self._kept) > _MOST_KEPT or self._octets > _OCTETS):
+        while len(self._kept) > 1 and (len(self._kept) > _MOST_KEPT or self._octets > LARGE):
             self._octets -= len(self._kept.popleft()[1])
         self.grown(self._octets - before)
         self._news.set()
+
+    def shed(self) -> None:
+        """Keep nothing more of what was sent: nobody can come back for that."""
+        before = self._octets
+        while self._kept and self._kept[0][0] <= self._sent:
+            self._octets -= len(self._kept.popleft()[1])
+        self.grown(self._octets - before)
 
     def empty(self) -> None:
         """Keep no message any more, told or not."""
@@ -108,7 +121,7 @@ class Mailbox:
         """End whatever stream there is at once; what it has not told the next one tells."""
         self._news.set()
         self._news = asyncio.Event()
-        self.left_at = asyncio.get_running_loop().time()
+        self._leave()
 
     async def events(self, after: str | None, *, primes: bool) -> AsyncGenerator[ServerEvent, None]:
         """Yield what is told from now on, after what was sent since the event with the id `after`.
@@ -136,7 +149,11 @@ class Mailbox:
                     yield _COMMENT
         finally:
             if self._news is mine:
-                self.left_at = asyncio.get_running_loop().time()
+                self._leave()
+
+    def _leave(self) -> None:
+        self.left_at = asyncio.get_running_loop().time()
+        self._room.set()
 
     def _place(self, after: str | None) -> int:
         """Return behind which event a stream begins: what was never sent always is to come."""

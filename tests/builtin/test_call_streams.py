@@ -352,3 +352,59 @@ async def test_what_a_stream_raises_reaches_who_reads_it() -> None:
     body, _ = await begin(streams_with(), ME, fails())
     with pytest.raises(ValueError, match="a bug"):
         await anext(body)
+
+
+async def test_all_that_is_kept_has_bounds_together_whoever_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(call_streams, "_OCTETS", 150)
+    streams, read, ended = streams_with(), [], list[str]()
+    for number in range(6):
+        parts = parts_of(f'"{"x" * 60}"', ended=ended)
+        body, id_ = await begin(streams, (f"p{number}", "s"), parts)
+        assert b"xxx" in await anext(body)
+        read.append((f"p{number}", id_, asyncio.ensure_future(anext(body))))
+        await settled()
+    boxes = [streams._kept[who][id_.rpartition("-")[0]].box for who, id_, _ in read]
+    assert sum(box.octets for box in boxes) == streams._octets <= 150
+    assert ended == []  # nobody who reads loses anything that is to come
+    for _, _, reading in read:
+        reading.cancel()
+    await asyncio.gather(*[reading for _, _, reading in read], return_exceptions=True)
+    await streams.aclose()
+    assert streams._octets == 0
+
+
+async def test_what_is_large_is_sent_before_a_server_is_read_on() -> None:
+    streams, taken = streams_with(), list[int]()
+
+    async def much() -> AsyncIterator[bytes]:
+        yield b""
+        for number in range(3):
+            taken.append(number)
+            yield data_event(b'"' + b"x" * 100_000 + b'"').raw
+
+    body, _ = await begin(streams, ME, much())
+    for number in range(3):
+        await settled()
+        assert len(taken) == number + 1
+        assert b"xxx" in await anext(body)
+    await body.aclose()
+    await streams.aclose()
+
+
+async def test_who_goes_away_holds_up_no_call_that_has_said_much() -> None:
+    streams, taken = streams_with(), list[int]()
+
+    async def much() -> AsyncIterator[bytes]:
+        yield b""
+        yield data_event(b'"' + b"x" * 100_000 + b'"').raw
+        taken.append(1)
+
+    body, _ = await begin(streams, ME, much())
+    await settled()
+    assert taken == []
+    await body.aclose()
+    await settled()
+    assert taken == [1]
+    await streams.aclose()
