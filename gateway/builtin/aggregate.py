@@ -279,8 +279,13 @@ class Aggregate:
             if isinstance(reply.body, bytes):
                 return reply
             streams = True
-            found = replace(reply, body=self._until_its_end(reply.body, key))
-            return await self._kept(call, found)
+            parts = self._until_its_end(reply.body, key)
+            try:
+                return await self._kept(call, replace(reply, body=parts))
+            except BaseException:
+                async with aclosing(parts):
+                    await anext(parts)  # only what was begun sees to its own end
+                raise
         finally:
             if not streams:
                 self._under_way.pop(key, None)

@@ -70,6 +70,8 @@ class CallStreams:
         `label` says what they have carried so far, for the run of whoever comes back.
         """
         principal, session = key
+        # Begun, they see to their own end, also where whoever reads them is ended at once.
+        await anext(parts)
         nonce = self._new_nonce()
         one = _Kept(session, Mailbox(nonce, resumable=True, grown=self._grown), label)
         one.pump = asyncio.create_task(_pumped(principal, parts, one.box, limits))

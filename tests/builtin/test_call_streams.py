@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -241,6 +241,46 @@ async def test_clients_of_earlier_revisions_get_no_ids(site: Site, revision: str
     server.done()
     await task
     assert (listener.ids, len(listener.heard)) == ([], 2)
+
+
+async def test_who_goes_away_while_it_is_asked_who_they_are_leaves_a_record_and_no_stream(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, asked = Working(site), asyncio.Event()
+
+    async def waiting(*_: Any) -> Any:
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(site.aggregate, "known", waiting)
+    call = site.call("tools/call", CALL, session=SESSION, **LEGACY)
+    calling_ = asyncio.create_task(site.aggregate.handle(call))
+    await asked.wait()
+    assert site.house.kinds() == ["intent"]
+    calling_.cancel()
+    await asyncio.gather(calling_, return_exceptions=True)
+    assert site.house.kinds() == ["intent", "outcome"]
+    assert site.house.last["code"] == "outcome_unknown"
+    assert server.feed.closed
+    assert site.aggregate._under_way == {}
+
+
+async def test_a_stream_that_is_ended_as_it_is_begun_sees_to_its_end() -> None:
+    streams, ended = streams_with(), list[str]()
+
+    async def one() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b""
+            await asyncio.Event().wait()
+        finally:
+            ended.append("one")
+
+    body = streams.kept(ME, one(), LIMITS, label=lambda: TRUSTED)
+    await anext(body)
+    streams.end(ME)
+    await body.aclose()
+    await settled()
+    assert ended == ["one"]
 
 
 # Bounds.
