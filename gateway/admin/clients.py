@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from gateway.admin.journal import Change, Journal
+from gateway.admin.journal import Change, Journal, require_told
 from gateway.admin.person import Person, Role
 from gateway.admin.rows import Row, Rows, rfc3339
 from gateway.domain.audit import RecordKind
@@ -116,7 +116,9 @@ class ClientDesk:
             except ValueError as error:
                 raise BadCommand("a client of that name exists; choose another name") from error
 
-        await self._journal.make(person, _change(client, "clients.add", "added"), store)
+        change = _change(client, "clients.add", "added")
+        require_told(change)
+        await self._journal.make(person, change, store)
         return {**_row(client), **({"client_secret": secret} if secret else {})}
 
     async def list(self, person: Person) -> Rows:

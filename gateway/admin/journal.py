@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from gateway.admin.person import Person
 from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
-from gateway.errors import GatewayError
+from gateway.errors import BadCommand, GatewayError
 from gateway.ports import AuditLog, Clock
 
 T = TypeVar("T")
@@ -28,6 +28,21 @@ class Change:
     note: str = ""
     evidence: tuple[tuple[str, str], ...] = ()
     """What it rests on: codes and messages of further reasons."""
+
+
+_MOST_TOLD = 8 * 1024
+"""Bytes of what a change is of: a record holds that many whatever becomes of them on their way into it."""
+
+
+def require_told(change: Change) -> None:
+    """Go on only if a record holds all of what is given to whom: it names no group that is cut out.
+
+    Raises:
+        BadCommand: It does not.
+
+    """
+    if len(f"{change.subject}{change.note}".encode(errors="replace")) > _MOST_TOLD:
+        raise BadCommand("this is more than a record can say; give fewer or shorter names")
 
 
 async def _its_own(entry: LogEntry) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
-from gateway.admin.journal import Change, Journal
+from gateway.admin.journal import Change, Journal, require_told
 from gateway.admin.people import People
 from gateway.admin.person import Person, Role
 from gateway.admin.rows import Row, Rows, rfc3339
@@ -239,9 +239,11 @@ class UserDesk:
             method=method,
             code=code,
             subject=f"{self._people.name_of(user)} ({user.id})",
-            fields={},
+            fields={"target": user.id},
             note=note,
         )
+        if note:
+            require_told(change)
         return await self._journal.make(person, change, act)
 
     def _passwords_here(self) -> SetupLinks:

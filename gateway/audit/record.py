@@ -315,9 +315,22 @@ def _clipped(members: Mapping[str, Any]) -> dict[str, Any]:
             kept[name] = _by_server(content)
         elif len(orjson.dumps(content)) <= _KEPT_BYTES:
             kept[name] = content
+        elif name == "reasons" and isinstance(content, list):
+            kept[name] = _first(content)
         if kept.get(name) != content:
             truncated.append(name)
     kept["truncated"] = truncated
+    return kept
+
+
+def _first(reasons: list[Any]) -> list[dict[str, str]]:
+    """Return the first reasons, shortened: whoever fills a record is not to hide what was done to whom."""
+    kept: list[dict[str, str]] = []
+    for one in reasons:
+        texts = one.items() if isinstance(one, dict) else ()
+        kept.append({n: t[:_CLIPPED_CHARACTERS] for n, t in texts if isinstance(t, str)})
+        if len(orjson.dumps(kept)) > _KEPT_BYTES:
+            return kept[:-1]
     return kept
 
 

@@ -79,6 +79,13 @@ async def test_a_client_that_cannot_be_recorded_is_not_registered() -> None:
     assert world.clients.all() == []
 
 
+async def test_no_client_is_given_more_than_a_record_names() -> None:
+    world = World()
+    with pytest.raises(BadCommand, match="more than a record can say"):
+        await add(world, groups=["security", *(f"{n:0512}" for n in range(140))])
+    assert (list(world.clients.all()), world.written) == ([], [])
+
+
 async def test_a_name_is_given_once() -> None:
     world = World()
     await add(world)

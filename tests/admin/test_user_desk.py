@@ -72,6 +72,7 @@ async def test_a_new_person_gets_a_link_that_is_shown_once() -> None:
     assert world.users.link(f"hash-{url[-1]}", now=NOW) == stored
     (record,) = world.written
     assert (record["kind"], record["method"], record["code"]) == ("admin", "users.add", "added")
+    assert record["target"] == stored.id
     assert record["reasons"] == [
         {"code": "added", "message": f"user:emma ({stored.id})"},
         {"code": "note", "message": "groups admins, users; operating system's user em"},
@@ -96,6 +97,20 @@ async def test_what_cannot_be_a_group_or_a_user_is_refused(change: dict[str, Any
     with pytest.raises(BadCommand):
         await add(world, **change)
     assert list(world.users.all()) == []
+
+
+async def test_nobody_is_put_into_more_groups_than_a_record_names() -> None:
+    world = World()
+    emma = (await add(world, groups=[f"g{n}" for n in range(500)]))["user_id"]
+    many = ["security", *(f"{n:0512}" for n in range(140))]
+    with pytest.raises(BadCommand, match="more than a record can say"):
+        await add(world, "otto", groups=many)
+    with pytest.raises(BadCommand, match="more than a record can say"):
+        await world.user_desk.change(ADMIN, user=emma, groups=many)
+    assert [(one.subject, len(one.groups)) for one in world.users.all()] == [("emma", 500)]
+    (record,) = world.written
+    assert "g499" in record["reasons"][1]["message"]
+    await world.user_desk.disable(ADMIN, user=emma)
 
 
 async def test_a_name_and_an_operating_systems_user_are_given_once() -> None:

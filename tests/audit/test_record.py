@@ -205,6 +205,22 @@ def test_large_structures_are_left_out_where_arguments_are_not_the_reason():
     assert (written["truncated"], written["code"]) == (["evidence"], "denied")
 
 
+def test_a_cut_record_says_first_what_it_says_first():
+    told = [
+        {"code": "changed", "message": "user:emma (u_1)"},
+        {"code": "note", "message": "groups security, " + "x" * LARGEST_RECORD_BYTES},
+        *({"code": "more", "message": "y" * 300} for _ in range(10)),
+    ]
+    written = orjson.loads(HASHED.encode(record(reasons=told, code="changed")).body)
+    assert written["truncated"] == ["reasons"]
+    assert written["reasons"][0] == told[0]
+    assert written["reasons"][1] == {"code": "note", "message": told[1]["message"][:240]}
+    assert len(written["reasons"]) == 4
+    whole = {"code": "changed", "message": "z" * 200}
+    written = orjson.loads(HASHED.encode(record(reasons=[whole], target="x" * 70_000)).body)
+    assert (written["reasons"], written["truncated"]) == ([whole], ["target"])
+
+
 def test_a_question_is_left_out_before_what_says_where_data_came_from_and_went():
     told = {"sources": [{"server": "crm", "tool": "read" * 9, "record": "r3"}], "code": "denied"}
     entry = HASHED.encode(record(question={"a": "x" * LARGEST_RECORD_BYTES}, **told))
