@@ -18,7 +18,7 @@ def payload_of(
     texts: tuple[tuple[str, str], ...], knowledge: Knowledge, asked_for: bool | None
 ) -> Iterator[Payload]:
     for path, text in texts:
-        matches = knowledge.provenance.matches(text, knowledge.prompt or "")
+        matches = knowledge.provenance.matches(text, knowledge.prompt or "", knowledge.home)
         said = _said_of_payload(text, knowledge, asked_for)
         if matches or said is not Said.NOT:
             yield Payload(path=path, matches=matches, said=said)

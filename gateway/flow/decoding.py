@@ -140,6 +140,11 @@ def _from_somewhere(run: str) -> str | None:
     return None
 
 
+def from_base64(text: str) -> str | None:
+    """Return the text that `text` as a whole encodes, however long it is; `None` where that is none."""
+    return _base64(text.translate(_TO_STANDARD))
+
+
 def _from_scattered(text: str) -> str | None:
     """Return what `text` as a whole encodes, if it is base64 in pieces: spaces fall out."""
     if _NO_SYMBOL.search(text):

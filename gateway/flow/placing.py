@@ -60,7 +60,10 @@ def said_of(text: str, nouns: frozenset[str], knowledge: Knowledge) -> Said:
         if prompt is None or not is_called(asked, prompt):
             return Said.OUTSIDER
         found = Said.POINTED
-    return found
+    # What stands beside an answer points nowhere: no user's words ask for it.
+    beside = knowledge.provenance.asked_beside(text, nouns, knowledge.home)
+    unasked = any(prompt is None or not is_called(asked, prompt) for asked in beside)
+    return Said.OUTSIDER if unasked else found
 
 
 def _nouns(path: str, tool: str) -> frozenset[str]:

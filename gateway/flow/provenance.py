@@ -18,9 +18,10 @@ from gateway.flow.folding import folded
 from gateway.flow.index import Index
 from gateway.flow.listed import Listed
 from gateway.flow.noted import Noted
+from gateway.flow.overheard import Overheard, Remark
 from gateway.flow.payloads import SHORTEST_VALUE, Payloads
 from gateway.flow.reading import Answered, Read
-from gateway.flow.results import said_in, texts_of
+from gateway.flow.results import besides, said_in, texts_of
 from gateway.flow.secrecy import carried_secrets, secrets_in
 from gateway.flow.spoken import Spoken, Voices
 
@@ -156,6 +157,8 @@ class Provenance:
         """Of the last one that was read."""
         self._payloads = Payloads()
         self._voices = Voices()
+        self.overheard = Overheard()
+        """What servers said outside of what they answered."""
         self._noted: dict[Callable[[Read, str], Any], Noted[Read, Any]] = {}
         self._in_payloads = 0
         """The last serial whose texts a payload is searched for."""
@@ -167,13 +170,14 @@ class Provenance:
         """
         left = self._left
         told = max(left["people"], left["titles"], left["records"]) if words else 0
-        looked = self._unread + self._listed.unread
+        looked = self._unread + self._listed.unread + self.overheard.unread
         return looked + self._unsearched + left["carried"] + told
 
     def finish(self, *, words: bool) -> None:
         """Make what the next question would make, of `words` as in `unread`."""
         self._look()
         self._listed.look()
+        self.overheard.look()
         if self._in_payloads < self._serial:
             self._make_searchable()
         for read in self._read:
@@ -186,7 +190,7 @@ class Provenance:
         listed = 0
         if self._listed.count and self._listed.is_counted_with(self):
             listed = self._listed.octets
-        return self._weight + said + self._written.octets + listed
+        return self._weight + said + self._written.octets + listed + self.overheard.weight
 
     def give_up(self) -> None:
         """Know from now on that not all of the run is remembered here: another gateway has some of it.
@@ -221,6 +225,24 @@ class Provenance:
         It raises no label, and vouches for nothing: what a call carries afterwards may be from there.
         """
         self._listed.add(items)
+
+    def hears(self, answered: Answered) -> None:
+        """Note what a server said beside its answer to a call: a notice, or a question."""
+        secrets = secrets_of(answered)
+        if secrets:
+            self._hide(secrets, answered.source)
+        # It has no documents, whatever its members are called.
+        self._overhear(answered, {"said": answered.content}, level_of(answered, secrets))
+
+    def _overhear(
+        self, answered: Answered, content: Mapping[str, Any], level: Confidentiality
+    ) -> None:
+        texts = tuple(dict.fromkeys(besides(content)))
+        if texts:
+            asked = tuple(texts_of(answered.arguments))
+            self.overheard.add(
+                Remark(source=answered.source, level=level, texts=texts, asked=asked)
+            )
 
     def remember(self, answered: Answered) -> None:
         """Keep a result for what is asked later."""
@@ -341,6 +363,7 @@ class Provenance:
         """
         source, arrived, listed = self._said.get(text, (None, 0, 0))
         shown = any(read.serial <= arrived for read in self._places.having(text))
+        shown = shown or self.overheard.showed(text)
         return None if shown or self._listed.had(text, listed, self._search_in_lists) else source
 
     def seen(self, text: str) -> Source | None:
@@ -398,12 +421,27 @@ class Provenance:
         noted.hear(words, reversed(self._read))
         return noted
 
-    def matches(self, text: str, known: str = "") -> tuple[Match, ...]:
-        """Return what of earlier results is in `text`, as `Payloads.matches` does."""
+    def matches(self, text: str, known: str = "", home: str = "") -> tuple[Match, ...]:
+        """Return what of earlier results is in `text`, as `Payloads.matches` does.
+
+        `text` goes to the server `home` itself, if there is one: what that said beside its answers
+        it was to be told again.
+        """
         self._look()
         if self._in_payloads < self._serial:
             self._make_searchable()
-        return self._payloads.matches(text, known)
+        found = self._payloads.matches(text, known)
+        if not self.overheard.weight:
+            return found
+        return (*found, *self.overheard.matches(text, known, home))
+
+    def asked_beside(
+        self, text: str, nouns: Collection[str], home: str
+    ) -> Iterator[tuple[str, ...]]:
+        """Yield what was asked when untrusted servers named `text` beside their answers, `home` aside."""
+        self._look()
+        if self.overheard.weight:
+            yield from self.overheard.naming(text, nouns, home)
 
     def _make_searchable(self) -> None:
         newest_first = takewhile(lambda read: read.serial > self._in_payloads, reversed(self._read))
@@ -429,6 +467,7 @@ class Provenance:
             if not read.trusted:
                 self._voices.add(read.serial, Spoken(read.texts))
             self._places.add(read, read.values)
+            self._overhear(answered, answered.content, level)
             self._weight += read.weight - weight
             self._missed |= read.weight > _MOST_WEIGHT
             self._forget_what_is_too_much()

@@ -12,6 +12,7 @@ from gateway.domain._value import value
 from gateway.domain.document import DEEPEST, is_plain_name
 from gateway.domain.nodes import require_small
 from gateway.domain.paths import Path, parse_path, selected
+from gateway.flow.decoding import from_base64
 from gateway.flow.words import singular, words_of
 
 
@@ -56,12 +57,54 @@ def documents(result: Mapping[str, Any]) -> Iterator[Any]:
     if result.get("structuredContent") is not None:
         yield result["structuredContent"]
     for block in _blocks(result):
-        resource = block.get("resource")
-        text = (resource if isinstance(resource, dict) else block).get("text")
+        text = _text_in(block)
         if isinstance(text, str):
             yield _parsed(text)
         if isinstance(block.get("uri"), str):
             yield block["uri"]
+
+
+_NOT_BESIDE = frozenset({"structuredContent", "requestState"})
+"""Members of a result that are one of its documents, or that nobody but the gateway reads."""
+_WORDS = frozenset({"type", "role", "mimeType", "resultType", "method", "level"})
+"""Members that hold a word of the protocol's own."""
+_WORD = re.compile(r"[a-z_]{1,32}(?:/[A-Za-z_]{1,32}|/[a-z0-9.+-]{1,80})?")
+
+
+def besides(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield every text of `result` that stands in none of its `documents`, also one in a blob.
+
+    So it is of whatever else a server says: what a link is called, completions, the params of a
+    notification. Pictures, sounds and words of the protocol's own are left out.
+    """
+    blocks = [*_blocks(result)]
+    told = [said for one in blocks for said in (_text_in(one), one.get("uri"))]
+    documented = frozenset(said for said in told if isinstance(said, str))
+    waiting: list[Any] = [{n: held for n, held in result.items() if n not in _NOT_BESIDE}]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            for name, member in node.items():
+                if name == "blob" and isinstance(member, str):
+                    if text := from_base64(member):
+                        yield from texts_of(_parsed(text))
+                elif not _is_silent(name, member, node):
+                    waiting += (member,) if is_plain_name(name) else (member, name)
+        elif isinstance(node, list):
+            waiting += node
+        elif (text := text_of(node)) and text not in documented:
+            yield text
+
+
+def _is_silent(name: str, member: Any, node: Mapping[str, Any]) -> bool:
+    if name in _WORDS:
+        return isinstance(member, str) and _WORD.fullmatch(member) is not None
+    return name == "data" and node.get("type") in ("image", "audio")
+
+
+def _text_in(block: Mapping[str, Any]) -> Any:
+    resource = block.get("resource")
+    return (resource if isinstance(resource, dict) else block).get("text")
 
 
 def _blocks(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

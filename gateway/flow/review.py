@@ -93,8 +93,11 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
         asked = asked_by(asked_for, left_open)
         destinations = answered(destinations, knowledge.answers, asked=asked)
     links = tuple(_with_choice(d, use.server) for d in moved.links)
-    payload = payload_of(moved.carrying, knowledge, asked_for) if moved.carrying else ()
-    unknown = of_others(run, moved.carrying[: moved.own], knowledge)
+    own, beside = moved.carrying[: moved.own], moved.carrying[moved.own :]
+    payload = payload_of(own, knowledge, asked_for)
+    if beside:
+        payload = chain(payload, payload_of(beside, replace(knowledge, home=use.server), asked_for))
+    unknown = of_others(run, own, knowledge)
     return FlowReview(
         label=run.label,
         sources=run.sources,
@@ -147,7 +150,7 @@ def _moved(use: Use, knowledge: Knowledge) -> _Moved:
     carrying = (*texts, *_made_up(destinations, knowledge))
     own = len(carrying)
     if use.beside is not NOTHING:
-        destinations += tuple(_beside(use, knowledge))
+        destinations += tuple(_beside(use, replace(knowledge, home=use.server)))
         carrying += _compared(use.beside)
     return _Moved(
         destinations=destinations,

@@ -56,6 +56,8 @@ class Knowledge:
     provenance: Provenance
     answers: tuple[StandingAnswer, ...] = ()
     """Those of people that stand for this use, wherever each goes."""
+    home: str = ""
+    """The server that what is asked about goes to and nobody else, if that is so."""
 
     @property
     def prompt(self) -> str | None:

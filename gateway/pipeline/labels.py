@@ -82,15 +82,15 @@ class Labeller:
 
     async def raise_for_server(
         self, permit: Permit, what: str, record: str, content: Label = BOTTOM
-    ) -> Run:
+    ) -> tuple[Run, Source]:
         """Raise the run to what the server says by itself, in a request or a log message.
 
-        `content` is what its text raises besides.
+        `content` is what its text raises besides. Return the run, and as what source it knows it.
         """
         label = self._rules.servers[permit.call.server].default.join(content)
         name = source_name(what)
         source = Source(server=permit.call.server, tool=name, record=record, label=label)
-        return await self._raised(permit, label, source)
+        return await self._raised(permit, label, source), source
 
     async def _raised(self, permit: Permit, label: Label, source: Source | None) -> Run:
         """Raise the permit's run; it stays at least as strict as the call was decided in it."""

@@ -6,19 +6,23 @@ raises no label, it is known as long as one of the run's parts is remembered.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 from gateway.domain.bounded import Bounded
-from gateway.domain.flow import Run, RunId, RunState, untrusted_by
-from gateway.domain.labels import Confidentiality, Integrity
+from gateway.domain.calls import Permit
+from gateway.domain.flow import Run, RunId, RunState, Source, untrusted_by
+from gateway.domain.labels import BOTTOM, Confidentiality, Integrity
 from gateway.domain.nodes import most_nodes
+from gateway.domain.tools import OWN
 from gateway.flow.given import Given
 from gateway.flow.listed import Listed
 from gateway.flow.provenance import Provenance
+from gateway.flow.reading import Answered
 from gateway.turns import QUICK_NODES, finished, in_turn
+from gateway.wire.outgoing import said
 
 T = TypeVar("T")
 
@@ -82,6 +86,35 @@ class ProvenanceMemory:
         done = asyncio.ensure_future((finished if must else in_turn)(who, nodes, through, found))
         done.add_done_callback(lambda task: self._leave(run.id, found, lock, task))
         return await asyncio.shield(done)
+
+    async def hear(
+        self,
+        permit: Permit,
+        run: Run,
+        content: Mapping[str, Any],
+        *,
+        size: int,
+        source: Source,
+        level: Confidentiality,
+    ) -> None:
+        """Note in `run` what the permit's server said beside its answer, in a message of `size` bytes.
+
+        Of what anybody may know, and only the trusted can have written, there is nothing to note.
+        `level` is how confidential it is apart from what stands in it.
+        """
+        if permit.call.server == OWN or source.label == BOTTOM:
+            return
+        answered = Answered(
+            source=source,
+            effect=None,
+            arguments=said(permit.call.message),
+            content=content,
+            octets=size,
+            level=level,
+        )
+        octets = size + len(permit.call.message.body)
+        who = permit.principal.person
+        await self.with_it(run, who, octets, lambda p: p.hears(answered), looks=False, must=True)
 
     def _leave(
         self,

@@ -177,12 +177,15 @@ class Release:
         if permit.call.server != OWN:
             message = await self._bare_notice(permit, message)
         params = message.params
+        label = BOTTOM
         if permit.access is not None:
             # The run may have ended, or been relabelled, since the stream began: this comes into what there is now.
             await self._labels.raise_for_result(permit, trail.intent_id)
+            label = self._labels.of_result(permit)
         elif self._speaks(permit, message):
             await self._labels.raise_for_server(permit, message.method, trail.intent_id)
-        await self._raise_for(permit, params, len(message.data), trail)
+            label = self._rules.servers[permit.call.server].default
+        await self._raise_for(permit, params, len(message.data), trail, label)
         if not params or (permit.call.server == OWN and permit.access is None):
             return message.data
         try:
@@ -345,12 +348,24 @@ class Release:
         return self._schemas.result_problems(expected.approved, result, size)
 
     async def _raise_for(
-        self, permit: Permit, content: Mapping[str, Any], size: int, trail: Trail
+        self,
+        permit: Permit,
+        content: Mapping[str, Any],
+        size: int,
+        trail: Trail,
+        expected: Label = BOTTOM,
     ) -> None:
-        """Raise the run to what the text of `content` carries by itself."""
-        label = await read_content(permit.principal.person, content, size, trail)
-        if label != BOTTOM:
-            await self._raised(permit, label, trail)
+        """Raise the run to what the text of `content` carries by itself, and have it found again.
+
+        It answers no call of a tool's. The run is raised to what is `expected` of it by then.
+        """
+        read = await read_content(permit.principal.person, content, size, trail)
+        if read != BOTTOM:
+            await self._raised(permit, read, trail)
+        if (label := expected.join(read)) != BOTTOM:
+            run, source = await self._labels.now(permit), source_of(permit, label, trail.intent_id)
+            level = expected.confidentiality
+            await self._memory.hear(permit, run, content, size=size, source=source, level=level)
 
     async def _raised(self, permit: Permit, label: Label, trail: Trail) -> Run:
         """Return the run, durably raised to `label`."""

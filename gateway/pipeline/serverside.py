@@ -16,6 +16,7 @@ from gateway.pipeline.decide import Subject, call_question, require_allow
 from gateway.pipeline.duties import Duties
 from gateway.pipeline.filter import Carrier, meet
 from gateway.pipeline.labels import Labeller, decided_label, read_content
+from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.sensitive import MASKING
 from gateway.pipeline.trail import Trail, shown_digest
@@ -41,6 +42,7 @@ class ServerRequests:
         pins: PinStore,
         rules: Rules,
         labels: Labeller,
+        memory: ProvenanceMemory,
         duties: Duties,
         audit: AuditLog,
         clock: Clock,
@@ -50,6 +52,7 @@ class ServerRequests:
         self._pins = pins
         self._rules = rules
         self._labels = labels
+        self._memory = memory
         self._duties = duties
         self._audit = audit
         self._clock = clock
@@ -99,16 +102,21 @@ class ServerRequests:
                 nodes = max(nodes, MASKING)
             met = await finished(who, nodes, meet, obligations, params, Carrier.REQUEST, masker)
             said = await read_content(who, params, LONGEST_READ, trail)
-            content = said.join(decided_label(decision)).join(decided_label(second))
-            content = content.join(self._labels.of_result(permit))
+            owed = decided_label(second).join(decided_label(decision))
+            owed = owed.join(self._labels.of_result(permit))
         except GatewayError as error:
             trail.error(error)
             await self._audit.append(trail.outcome())
             raise
         entry = await self._audit.append(trail.outcome())
-        run = await self._labels.raise_for_server(permit, method, entry.id, content)
+        raised, source = await self._labels.raise_for_server(
+            permit, method, entry.id, said.join(owed)
+        )
         if asked_in is not None:
-            asked_in.label(run.label)
+            asked_in.label(raised.label)
+        level = self._rules.servers[permit.call.server].default.join(owed).confidentiality
+        size = LONGEST_READ
+        await self._memory.hear(permit, run, params, size=size, source=source, level=level)
         return met
 
     async def inputs(self, permit: Permit, result: Mapping[str, Any]) -> Mapping[str, Any]:

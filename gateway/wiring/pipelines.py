@@ -141,6 +141,7 @@ def pipelines(
         pins=store.pins,
         rules=rules,
         labels=labels,
+        memory=carried.memory,
         duties=duties,
         audit=store.audit,
         clock=now,

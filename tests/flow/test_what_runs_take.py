@@ -66,6 +66,19 @@ def test_what_a_run_has_read_takes_no_more_than_it_is_counted_for(begin: int, sh
     assert taken(begin) <= found.octets
 
 
+@pytest.mark.parametrize("many", [1, 40])
+def test_what_is_said_beside_takes_no_more_than_it_is_counted_for(begin: int, many: int) -> None:
+    found = Provenance()
+    for time in range(100):
+        names = [{"name": f"a{time}-{n}@b.example, asked for {n}"} for n in range(many)]
+        octets = len(json.dumps(names))
+        remember(found, source(UNTRUSTED, time), {"content": names}, octets=octets)
+    assert taken(begin) <= found.octets
+    looked_at(found)
+    assert found.overheard.weight
+    assert taken(begin) <= found.octets
+
+
 def test_small_results_count_for_what_is_kept_beside_them(begin: int) -> None:
     found = Provenance()
     for number in range(100):

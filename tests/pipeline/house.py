@@ -432,6 +432,7 @@ class House:
             pins=self.pins,
             rules=self.rules,
             labels=labels,
+            memory=self.memory,
             duties=duties,
             audit=self.audit,
             **shared,

@@ -18,7 +18,19 @@ from gateway.domain.labels import (
 from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import AuditUnavailable
-from tests.pipeline.house import ALICE, TRUSTED, Events, House, Seen, event, result, text, whole
+from gateway.flow.provenance import Provenance
+from tests.pipeline.house import (
+    ALICE,
+    MAIL,
+    TRUSTED,
+    Events,
+    House,
+    Seen,
+    event,
+    result,
+    text,
+    whole,
+)
 from tests.storage.memory import MemoryRunStore
 
 KEY = "AKIAQ3EGRZ7KLM2NV5TX"
@@ -181,6 +193,57 @@ async def test_what_a_server_asks_raises_the_run(house: House) -> None:
     ] == ["secret_in_result"]
 
 
+def remembered(house: House) -> Provenance:
+    (run,) = house.memory._runs
+    memory = house.memory._runs.get(run)
+    assert memory is not None
+    return memory
+
+
+@pytest.mark.parametrize("leg", LEGS)
+async def test_a_secret_is_known_again_from_whichever_leg(house: House, leg: str) -> None:
+    method, params, answer = LEGS[leg]
+    house.server.answer = lambda p: error(p) if answer is None else result(p, answer)
+    await house.handle(house.request(method, params))
+    assert remembered(house).secrets_in((SAID,))
+
+
+ASKED = {"message": SAID, "requestedSchema": {"type": "object", "properties": {}}}
+SPOKEN: dict[str, dict[str, Any]] = {
+    "a log message": {"method": "notifications/message", "params": {"level": "info", "data": SAID}},
+    "progress": {"method": "notifications/progress", "params": {"progress": 1, "message": SAID}},
+    "a form": {"id": 9, "method": "elicitation/create", "params": ASKED},
+    "a prompt": {
+        "id": 9,
+        "method": "sampling/createMessage",
+        "params": {"messages": [{"role": "user", "content": {"type": "text", "text": SAID}}]},
+    },
+}
+
+
+@pytest.mark.parametrize("spoken", SPOKEN)
+@pytest.mark.parametrize("form", [Form.REQUEST, Form.STREAM])
+async def test_what_a_server_says_beside_its_answer_is_known_again(
+    house: House, spoken: str, form: Form
+) -> None:
+    await house.show({"name": MAIL, "version": "1"}, kind=Kind.SERVER)
+    await house.approve(Kind.SERVER, MAIL)
+    await house.approve(Kind.SERVER, MAIL, Profile.LEGACY)
+    streamed(house, {"jsonrpc": "2.0", **SPOKEN[spoken]})
+    call = house.request("tools/call", {"name": "search"}, profile=Profile.LEGACY, session="s1")
+    if form is Form.STREAM:
+        call = house.request("", form=form, profile=Profile.LEGACY, id_=None, session="s1")
+    seen = await Seen.of(await house.pipeline.handle(call))
+    assert KEY.encode() in seen.bytes
+    memory = remembered(house)
+    assert memory.secrets_in((SAID,))
+    assert {found.confidentiality for found in memory.matches(f"fyi, {SAID}")} == {
+        Confidentiality.PRIVATE
+    }
+    assert memory.matches(SAID, home=MAIL) == ()
+    assert memory.proof_of(SAID, MAIL) is None
+
+
 async def test_policy_judges_a_result_by_what_it_says(house: House) -> None:
     def says(question: Any) -> Verdict:
         secret = (
@@ -198,10 +261,7 @@ async def test_policy_judges_a_result_by_what_it_says(house: House) -> None:
 
 
 def proof(house: House, value: str) -> Source | None:
-    (run,) = house.memory._runs
-    memory = house.memory._runs.get(run)
-    assert memory is not None
-    known = memory.proof_of(value, "mail")
+    known = remembered(house).proof_of(value, "mail")
     return None if known is None else known.source
 
 
@@ -234,10 +294,8 @@ async def test_an_error_is_found_again_in_a_payload(house: House) -> None:
         json.dumps({"jsonrpc": "2.0", "id": p.call.message.id, "error": body}).encode()
     )
     await house.handle(house.call())
-    (run,) = house.memory._runs
-    memory = house.memory._runs.get(run)
-    assert memory is not None
-    assert [match.kind for match in memory.matches(f"fyi: {sentence}!")] == ["fragment"]
+    found = remembered(house).matches(f"fyi: {sentence}!")
+    assert [match.kind for match in found] == ["fragment"]
 
 
 async def test_a_late_answer_raises_the_run_too(house: House) -> None:
