@@ -145,8 +145,8 @@ class Runs:
         self._owners: ByIdentity[OwnerName] = ByIdentity(most=_MOST_OWNERS, octets=_OWNER_OCTETS)
         self._persons: dict[OwnerName, PersonName] = {}
         self._tasks: dict[RunId, Task] = {}
-        self._seen: Bounded[ScriptId, Label] = Bounded(most=_MOST_PROGRAMS, octets=_PROGRAM_OCTETS)
-        """What the programs that hosts have tokens for have read, in whichever run."""
+        self._seen: Bounded[ScriptId, Run] = Bounded(most=_MOST_PROGRAMS, octets=_PROGRAM_OCTETS)
+        """What the programs that hosts have tokens for have read, as if each were one run of its own."""
         self._looks: dict[RunId, str] = {}
         """By what a look at a run is known, until something comes into it."""
         self._lowering: set[object] = set()
@@ -249,7 +249,9 @@ class Runs:
         # Which of the host's runs the program is for it has not said: any of them may read of it.
         everywhere = program is not None and kept is not None and kept.run.part_of is None
         if program is not None:
-            self._seen.put(program, label.join(self._seen.get(program) or BOTTOM))
+            seen = self._seen.get(program) or Run(id=RunId(""), label=BOTTOM)
+            seen = raised(seen, label, source)
+            self._seen.put(program, seen, _octets(seen))
         if kept is not None:
             self._note_answered(kept)
             parts = self._parts.get(kept.owner, ()) if everywhere else ()
@@ -400,9 +402,11 @@ class Runs:
     async def _having_seen(self, run: Run, program: ScriptId | None) -> Run:
         """Return `run`, which has seen by then what the program that calls in it has read anywhere."""
         read = None if program is None else self._seen.get(program)
-        if read is None or read.join(run.label) == run.label:
+        if read is None or read.label.join(run.label) == run.label:
             return run
-        return await self.raise_label(run.id, read, None, program)
+        for source in read.sources or (None,):
+            run = await self.raise_label(run.id, read.label, source, program)
+        return run
 
     def _has_seen(
         self, kept: Kept, runs: Collection[RunId], label: Label, source: Source | None

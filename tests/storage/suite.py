@@ -538,6 +538,19 @@ class RunStoreSuite:
         assert (await stores.runs.of(host(), named(other))).label == PRIVATE
         assert (await stores.runs.of(host(), named(one))).id == first.id
 
+    async def test_a_run_is_known_to_have_read_what_its_program_had_read_before(self, stores):
+        program = replace(host(trusted=False), script=ScriptId("s_1"))
+        whole = await stores.runs.of(program, NOTHING)
+        read = [source(tool, of=label) for tool, label in (("a", UNTRUSTED), ("b", SECRET))]
+        for one in read:
+            await stores.runs.raise_label(whole.id, one.label, one, program.script)
+        handle, run = await stores.runs.begin(host(), None)
+        assert not run.has_read
+        found = await stores.runs.of(program, named(handle))
+        assert (found.id, found.label) == (run.id, UNTRUSTED.join(SECRET))
+        assert found.sources == tuple(read)
+        assert found.has_read
+
     async def test_one_run_too_many_ends_the_one_that_was_idle_longest(self, stores):
         begun = [await stores.runs.begin(host(), None) for _ in range(RUN_LIMITS.most)]
         await stores.runs.of(host(), named(begun[0][0]))
