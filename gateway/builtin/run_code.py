@@ -100,7 +100,7 @@ SELF: Final = Target(server=OWN, kind=Kind.SERVER, name=OWN)
 RULE: Final = ServerRule(
     default=BOTTOM,
     # What a program does its calls do, each by its own effect; and what it has seen they have
-    # raised the run to, which its result is labelled with.
+    # raised the run to, which its result is labelled with: also in one that began meanwhile.
     tools={RUN_CODE: ToolRule(effect=Effect.READ, result=BOTTOM)},
 )
 

@@ -9,7 +9,7 @@ from gateway.domain.decisions import Decision, Duty
 from gateway.domain.flow import Run, RunHint, RunId, Source, source_name
 from gateway.domain.labels import BOTTOM, Confidentiality, Integrity, Label
 from gateway.domain.nodes import most_nodes
-from gateway.domain.tools import Kind
+from gateway.domain.tools import OWN, Kind
 from gateway.errors import AuditUnavailable, Fault
 from gateway.flow.content import SAID, content_label
 from gateway.flow.effects import result_label
@@ -64,8 +64,20 @@ class Labeller:
 
     async def raise_to(self, permit: Permit, label: Label, record: str) -> Run:
         """Raise the run to `label`, what the call's answer turned out to carry."""
+        if permit.call.server == OWN:
+            label = label.join(await self._brought_along(permit))
         source = source_of(permit, label, record)
         return await self._raised(permit, label, source)
+
+    async def _brought_along(self, permit: Permit) -> Label:
+        """Return what a program's value brings into the run that there is now.
+
+        What the program has read its calls have raised its own run to; where that has ended meanwhile,
+        the one there is now has seen nothing of it.
+        """
+        if (await self.now(permit)).id == permit.run.id:
+            return BOTTOM
+        return (await self._runs.raise_label(permit.run.id, BOTTOM, None)).label
 
     async def raise_for_decision(
         self, permit: Permit, decision: Decision, record: str | None

@@ -11,13 +11,13 @@ import pytest
 
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Decision, Verdict
-from gateway.domain.labels import Confidentiality
+from gateway.domain.labels import BOTTOM, Confidentiality
 from gateway.domain.programs import SandboxLimits, digest_of
 from gateway.domain.tools import Profile
 from gateway.sandbox.monty import monty_engine
 from tests.builtin.answering import answer
 from tests.builtin.front import Site, methods, speaks
-from tests.pipeline.house import ALICE, MAIL, PRIVATE, Seen, decision, result, text
+from tests.pipeline.house import ALICE, MAIL, PRIVATE, UNHINTED, Seen, decision, result, text
 
 FAST = SandboxLimits(wall_s=10.0, interpreter_s=2.0)
 FORM: dict[str, Any] = {
@@ -109,6 +109,40 @@ async def test_an_uncaught_refusal_ends_the_run_and_says_what_was_done(site: Sit
     assert seen.json["result"]["isError"] is True
     found = told(seen)
     assert (found["status"], found["side_effects"]) == ("error", [1])
+
+
+async def test_what_a_program_makes_of_what_it_read_comes_into_a_run_that_began_since(
+    site: Site,
+) -> None:
+    house = site.house
+    house.server.answer = lambda permit: result(permit, text("the secret plan"))
+    before = await house.runs.of(ALICE, UNHINTED)
+    append = house.audit.append
+
+    async def ending(record: Any) -> Any:
+        if record.kind.value == "outcome" and record.fields["origin"] == "sandbox":
+            await house.runs.end(before.id)
+        return await append(record)
+
+    house.audit.append = ending  # type: ignore[method-assign]
+    assert (await ran(site, SEARCH))["value"] == "the secret plan"
+    run = await house.runs.of(ALICE, UNHINTED)
+    assert run.id != before.id
+    ended = house.runs.find(before.id)
+    assert run.label == ended.run.label != BOTTOM
+    assert run.sources[-1].label == run.label
+    assert house.last["target"] == "run_code"
+    assert house.last["label_after"] == run.label.words
+
+
+async def test_a_program_whose_run_goes_on_is_no_source_of_it(site: Site) -> None:
+    site.house.server.answer = lambda permit: result(permit, text("the secret plan"))
+    await ran(site, SEARCH)
+    run = await site.house.runs.of(ALICE, UNHINTED)
+    assert [(one.tool, one.label != BOTTOM) for one in run.sources] == [
+        ("search", True),
+        ("run_code", False),
+    ]
 
 
 async def test_what_a_call_saw_is_what_the_run_has_seen(site: Site) -> None:
