@@ -91,6 +91,10 @@ class LateCall:
     """Seconds since the epoch: nothing of it is given out from then on."""
     poll_s: float
     """How long its caller is to wait between two looks, in seconds."""
+    restored: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Tokens that its caller wrote, and the values that `params` have in their place."""
+    written: Mapping[str, Any] | None = field(default=None, repr=False)
+    """The params as its caller wrote them, where tokens stood in them."""
     progress: Progress = Progress()
 
     @property

@@ -509,7 +509,10 @@ class Admission:
                 rpc_id=call.message.id,
             )
         restored = await self._sensitive.restored(call, principal, run, pin)
-        return call if restored is call else trail.restored(restored)
+        if not restored.restored:
+            return restored
+        trail.arguments = said(replace(restored.message, params=restored.params_as_written))
+        return trail.restored(restored)
 
     def _verified(self, call: Call, target: Target, pin: Pin | None) -> Pinned:
         return verify(target, pin, identity=self._rules.identities[call.server])

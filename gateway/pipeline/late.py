@@ -116,12 +116,14 @@ class LateBeginnings:
             definition=str(access.pinned.manifest.digest),
             upstream_id=begun.upstream_id,
             params=original(call.message.params),
-            octets=len(call.message.body),
+            octets=len(call.message.body) * (1 if call.written is None else 2),
             decision=kept_decision(permit.decision),
             joined=dict(trail.joined),
             began=now,
             expires_at=now + lives_s,
             poll_s=max(begun.poll_s, self._limits.poll_s),
+            restored=call.restored,
+            written=None if call.written is None else original(call.written),
         )
         await self._store.begin(late)
         trail.begun_late()

@@ -128,7 +128,14 @@ class LateAnswers:
     def call_of(self, late: LateCall, call: Call) -> Call:
         """Return the call that `late` is, as whoever makes `call` about it would make it now."""
         message = as_call(call.message, late.params)
-        return replace(call, message=message, answered=None, declared=None)
+        return replace(
+            call,
+            message=message,
+            answered=None,
+            declared=None,
+            restored=late.restored,
+            written=late.written,
+        )
 
     async def _answered(
         self, late: LateCall, permit: Permit, seen: Seen, trail: Trail

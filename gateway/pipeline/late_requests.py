@@ -207,9 +207,10 @@ class LateRequests:
     ) -> Permit:
         """Return leave for the call with `answers` to go out, as policy gives it now."""
         call = self._answers.call_of(late, permit.call)
-        params = {**late.params, RESPONSES: answers}
+        of_now: dict[str, Any] = {RESPONSES: answers}
         if "_meta" in permit.call.message.params:
-            params["_meta"] = permit.call.message.params["_meta"]
+            of_now["_meta"] = permit.call.message.params["_meta"]
+        params = {**late.params, **of_now}
         target = Target(server=late.server, kind=Kind.TOOL, name=late.target)
         pin = self._pins.find(target, Profile.MODERN)
         headers = call.headers
@@ -218,9 +219,10 @@ class LateRequests:
             headers = (*headers, *mirrored)
         message = with_params(call.message, params)
         answered = permit.call.answered
-        return await self._admission.permit(
-            replace(call, message=message, headers=headers, answered=answered), trail
-        )
+        # What a person and the record are shown says the tokens that its caller wrote.
+        written = None if late.written is None else {**late.written, **of_now}
+        judged = replace(call, message=message, headers=headers, answered=answered, written=written)
+        return await self._admission.permit(judged, trail)
 
     async def _told(
         self, late: LateCall, going: Permit, names: list[str], trail: Trail

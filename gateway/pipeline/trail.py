@@ -207,6 +207,7 @@ class Trail:
         trail.decision_id = late.decision["id"]
         trail.intent_id = late.record
         trail.sent = True
+        trail.restored(call)
         trail._began = late.began
         trail._fields = {**late.joined, "method": call.message.method, "verdict": "allow"}
         return trail

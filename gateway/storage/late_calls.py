@@ -263,6 +263,7 @@ def _late(spelled: bytes) -> LateCall:
             "server": UpstreamId(content["server"]),
             "run": RunId(content["run"]),
             "record": str(content["record"]),  # an earlier version noted where it stands
+            "restored": tuple(map(tuple, content.get("restored", ()))),  # and of tokens nothing
         }
     )
 

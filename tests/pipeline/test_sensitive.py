@@ -13,9 +13,10 @@ from gateway.domain.flow import Task
 from gateway.domain.labels import Effect, ToolRule
 from gateway.domain.tools import OWN, Kind, Profile
 from gateway.pipeline import sensitive
-from gateway.wire.extensions import with_params
+from gateway.wire.extensions import TASKS, with_params
 from tests.dlp.texts import CARD, IBAN, KEY
 from tests.pipeline.house import ALICE, Events, House, decision, event, result, text
+from tests.pipeline.late_house import ASKS, Works, about, begin, look
 
 EMMA = replace(ALICE, subject="emma", user_id="u_emma", trusted_host=True)
 BOB = replace(ALICE, subject="bob", client_id="other")
@@ -256,3 +257,37 @@ async def test_a_record_holds_no_secret_in_any_form(house: House, said: str) -> 
     kept = json.dumps([dict(r.fields) for r in house.audit.records], default=str)
     assert said not in kept
     assert "Mistral" not in kept
+
+
+@pytest.mark.parametrize("verdict", [Verdict.ALLOW, Verdict.ASK])
+async def test_where_a_tasks_question_is_answered_tokens_stay_tokens(verdict: Verdict) -> None:
+    rule = ToolRule(effect=Effect.EGRESS, destination=("to",), payload=("body",))
+    house = House(extensions=frozenset({TASKS}), tools={"send": rule})
+    house.gate.people["alice"] = replace(ALICE, trusted_host=True)
+    house.rule.says = says
+    await house.approve_all()
+    await reads(house, f"pay {IBAN}")
+    server = Works(house)
+    handle = await begin(house, "send", to="<IBAN:1>", body="x")
+    server.status, server.more = "input_required", {"inputRequests": {"one": ASKS}}
+    await look(house, handle)
+    house.rule.says = lambda q: (
+        decision(verdict, "outside") if q["phase"] == "call" and q["arguments"] else says(q)
+    )
+    answers = {"one": {"action": "accept", "content": {"yes": True}}}
+    seen = await about(house, "tasks/update", handle, inputResponses=answers)
+    asked_last = [q for q in house.rule.asked if q["phase"] == "call"][-1]
+    assert asked_last["arguments"]["to"] == IBAN
+    if verdict is Verdict.ASK:
+        (request,) = [one.request for one in house.approvals.all(now=house.now)]
+        written = {"to": "<IBAN:1>", "body": "x"}
+        assert request.arguments == {"arguments": written, "inputResponses": answers}
+        assert IBAN not in repr((request.places, request.evidence, request.reasons, seen.bytes))
+    else:
+        server.completes(text("done"))
+        await look(house, handle)
+    # Of an answer's bytes a record keeps a keyed hash.
+    kept = [{n: f for n, f in r.fields.items() if n != "result"} for r in house.audit.records]
+    said = json.dumps(kept, default=str)
+    assert "<IBAN:1>" in said
+    assert IBAN not in said

@@ -42,6 +42,8 @@ def late(name: str = "l1", **changed: Any) -> LateCall:
         "began": NOW,
         "expires_at": NOW + 60,
         "poll_s": 1.0,
+        "restored": (("<IBAN:1>", "a-secret-place"),),
+        "written": {"name": "export", "arguments": {"to": "<IBAN:1>"}},
     }
     return LateCall(**{**given, **changed})
 
