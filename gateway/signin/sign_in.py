@@ -189,12 +189,16 @@ class SignIn:
         try:
             transaction, secrets = await self._returned(provider, query, browser)
             identity = await federation.finish(provider, transaction, secrets, query)
-            user = await self._known(identity)
+            vouched = self._vouched(identity)
+            known = self._users.by_subject(vouched.issuer, vouched.subject) or vouched
+            _require_enabled(known)
         except (Refusal, Fault) as error:
             await self._refused(error, provider, browser)
             raise
-        at = identity.proven_at
-        return await self._enter(transaction, user, browser, provider, proven_at=at)
+        how, at = provider, identity.proven_at
+        if known is vouched or known.groups != vouched.groups:
+            how += f"; groups {', '.join(sorted(vouched.groups)) or 'none'}"
+        return await self._enter(transaction, known, browser, how, proven_at=at, vouched=vouched)
 
     async def out(self, browser: Browser) -> None:
         """Sign the browser out."""
@@ -225,9 +229,9 @@ class SignIn:
         await self._transactions.update(kept)
         return kept, secrets
 
-    async def _known(self, identity: Identity) -> User:
-        """Return the person of `identity`, made now if they are new."""
-        user = User(
+    def _vouched(self, identity: Identity) -> User:
+        """Return the person of `identity` as they are if they are new; they are kept once it is on record."""
+        return User(
             id=self._new_id(),
             issuer=identity.issuer,
             subject=identity.subject,
@@ -236,10 +240,14 @@ class SignIn:
             created_at=self._clock(),
             created_by=identity.issuer,
         )
-        known = await asyncio.to_thread(self._users.signed_in, user)
-        if known.disabled:
-            raise SignInRefused("You may not sign in here.", detail=f"{known.subject} is disabled")
-        return known
+
+    async def _kept(self, vouched: User, known: User) -> User:
+        """Return the person as their provider says they are from now on."""
+        user = await asyncio.to_thread(self._users.signed_in, vouched)
+        _require_enabled(user)
+        if user.id != known.id:
+            raise Ended  # they came to be, or were removed, in this moment
+        return user
 
     async def _enter(
         self,
@@ -249,6 +257,7 @@ class SignIn:
         how: str,
         *,
         proven_at: float,
+        vouched: User | None = None,
     ) -> Entered:
         if transaction.purpose == _AUTHORIZE:
             await self._transactions.update(replace(transaction, user_id=user.id))
@@ -265,6 +274,8 @@ class SignIn:
                 message=f"by {how}",
             )
         )
+        # What a provider says gives rights to all that the person has open: once it is on record.
+        user = user if vouched is None else await self._kept(vouched, user)
         session = await self._sessions.open(user, browser, proven_at=proven_at)
         return Entered(user=user, session=session, path=path)
 
@@ -279,6 +290,11 @@ class SignIn:
             )
         )
         error.recorded = True
+
+
+def _require_enabled(user: User) -> None:
+    if user.disabled:
+        raise SignInRefused("You may not sign in here.", detail=f"{user.subject} is disabled")
 
 
 def _row(transaction: Transaction) -> str:

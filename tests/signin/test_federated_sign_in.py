@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gateway.domain.audit import AuditRecord
+from gateway.domain.identity import User
 from tests.oauth.world import NOW
 from tests.signin.browser import Browser
 from tests.signin.house import House, Provider, Vouched, answer_in
@@ -66,6 +69,7 @@ async def test_that_a_provider_cannot_be_used_is_on_record_and_not_on_the_page(
     assert [record.fields["reasons"] for record in house.log.records] == [
         [{"code": "identity_unavailable", "message": "status 500"}]
     ]
+    assert house.log.records[0].fields["method"] == "sign-in/corp"
     assert house.stores.users.all() == []
 
 
@@ -190,4 +194,60 @@ async def test_a_sign_in_that_cannot_be_recorded_does_not_happen(house: House) -
     state = await _at_provider(house, browser)
     house.log.failure = "disk full"
     assert (await browser.get(_back(house, state))).status == 503
+    assert house.stores.browsers.sessions() == []
+    assert house.stores.users.all() == []
+
+
+async def test_groups_of_a_provider_count_once_they_are_on_record(house: House) -> None:
+    said: list[list[str]] = []
+    for groups in (["users"], ["users"], ["users", "security"], []):
+        browser = house.browser()
+        house.sign_in._federation.identity = Vouched(groups=frozenset(groups))  # type: ignore[union-attr]
+        await browser.get(_back(house, await _at_provider(house, browser)))
+        (bob,) = house.stores.users.all()
+        assert bob.groups == frozenset(groups)
+        said.append([one["message"] for one in house.log.records[-1].fields["reasons"]])
+    assert said == [
+        ["by corp; groups users"],
+        ["by corp"],
+        ["by corp; groups security, users"],
+        ["by corp; groups none"],
+    ]
+    browser = house.browser()
+    state = await _at_provider(house, browser)
+    house.sign_in._federation.identity = Vouched(groups=frozenset({"admins"}))  # type: ignore[union-attr]
+    house.log.failure = "disk full"
+    assert (await browser.get(_back(house, state))).status == 503
+    (bob,) = house.stores.users.all()
+    assert bob.groups == frozenset()
+
+
+@pytest.mark.parametrize("meanwhile", ["came", "disabled"])
+async def test_what_changes_of_a_person_while_it_is_recorded_counts(
+    house: House, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    browser = house.browser()
+    state = await _at_provider(house, browser)
+    bob = User(
+        id="u_bob",
+        issuer="https://idp.example",
+        subject="bob@idp",
+        name="Bob",
+        groups=frozenset(),
+        created_at=NOW,
+        created_by="https://idp.example",
+    )
+    if meanwhile == "disabled":
+        house.stores.users.signed_in(bob)
+    append = house.log.append
+
+    async def appends(record: AuditRecord) -> Any:
+        if meanwhile == "came":
+            house.stores.users.signed_in(bob)
+        else:
+            house.stores.users.change(bob.id, disabled=True, at=NOW)
+        return await append(record)
+
+    monkeypatch.setattr(house.log, "append", appends)
+    assert (await browser.get(_back(house, state))).status in {400, 403}
     assert house.stores.browsers.sessions() == []
