@@ -110,6 +110,11 @@ class ApprovalRequest:
         return "a resource" if self.target.kind is Kind.RESOURCE else self.target.name
 
     @property
+    def person(self) -> str:
+        """The `person` of the principal who asks: its key without its client."""
+        return self.principal.removesuffix(f"|{self.client_id}")
+
+    @property
     def arguments(self) -> Mapping[str, Any]:
         """Return what the call carries, as values."""
         found: dict[str, Any] = orjson.loads(self.carried)
@@ -124,9 +129,9 @@ class ApprovalRules:
     """How long a question waits, and how long a yes may be used."""
     denial_holds_s: float = 3600.0
     most_waiting: int = 20
-    """Questions of one principal that wait at once."""
+    """Questions of one person that wait at once."""
     most_per_hour: int = 60
-    """New questions of one principal in an hour."""
+    """New questions of one person in an hour."""
     keep_s: float = 30 * 86_400.0
     """How long a question is kept after it has run out."""
     standing_s: float = 90 * 86_400.0

@@ -70,7 +70,7 @@ def octets_of(request: ApprovalRequest) -> int:
 
 
 def require_room(rules: ApprovalRules, *, waiting: int, this_hour: int) -> None:
-    """Return if one more question of a principal may be filed.
+    """Return if one more question of a person may be filed.
 
     Raises:
         RateLimited: Too many wait, or were asked this hour.
@@ -183,7 +183,7 @@ class Book:
         self._alike: dict[Digest, set[ApprovalId]] = {}
         """By fingerprint, scope and submission: two digests are never equal by chance."""
         self._octets: Counter[str] = Counter()
-        """By principal."""
+        """By person."""
         for approval in approvals:
             self.keep(approval)
 
@@ -191,7 +191,7 @@ class Book:
         """Take in a question, or what has become of it."""
         request = approval.request
         if request.id not in self._by_id:
-            self._octets[request.principal] += octets_of(request)
+            self._octets[request.person] += octets_of(request)
         self._by_id[request.id] = approval
         for digest in _digests(request):
             self._alike.setdefault(digest, set()).add(request.id)
@@ -202,10 +202,10 @@ class Book:
             approval = self._by_id.pop(id_, None)
             if approval is None:
                 continue
-            principal = approval.request.principal
-            self._octets[principal] -= octets_of(approval.request)
-            if not self._octets[principal]:
-                del self._octets[principal]
+            person = approval.request.person
+            self._octets[person] -= octets_of(approval.request)
+            if not self._octets[person]:
+                del self._octets[person]
             for digest in _digests(approval.request):
                 alike = self._alike.get(digest, set())
                 alike.discard(id_)
@@ -215,21 +215,21 @@ class Book:
     def outlived(self, request: ApprovalRequest, keep_s: float) -> Sequence[ApprovalId]:
         """Return which questions are to be forgotten as `request` is filed, oldest first.
 
-        Those that ended `keep_s` ago, and of its principal those beyond the newest; and as many more
+        Those that ended `keep_s` ago, and of its person those beyond the newest; and as many more
         as it takes to make room. What was asked within the hour still counts against the next question.
 
         Raises:
             RateLimited: There would be no room all the same.
 
         """
-        now, principal, octets = request.asked_at, request.principal, octets_of(request)
+        now, person, octets = request.asked_at, request.person, octets_of(request)
         ended = [one for one in self._by_id.values() if _has_ended(one, now)]
-        surplus = sum(one.request.principal == principal for one in ended) - MOST_KEPT
-        lacking = self._octets[principal] + octets - OCTETS_OF_ONE
+        surplus = sum(one.request.person == person for one in ended) - MOST_KEPT
+        lacking = self._octets[person] + octets - OCTETS_OF_ONE
         lacking_in_all = self._octets.total() + octets - OCTETS
         gone = []
         for one in ended:
-            old, is_mine = one.request, one.request.principal == principal
+            old, is_mine = one.request, one.request.person == person
             surplus -= is_mine
             if old.asked_at > now - HOUR_S:
                 continue
@@ -244,7 +244,7 @@ class Book:
         if lacking > 0 or lacking_in_all > 0:
             raise RateLimited(
                 "too many questions wait for a person",
-                detail=f"{self._octets[principal]} bytes, {self._octets.total()} of all",
+                detail=f"{self._octets[person]} bytes, {self._octets.total()} of all",
             )
         return gone
 
@@ -262,10 +262,9 @@ class Book:
         """Return how many there are in each state `now`."""
         return Counter(_state(approval, now) for approval in self._by_id.values())
 
-    def of(self, principal: str) -> Sequence[Approval]:
-        """Return what `principal` was the first to ask, oldest first."""
-        found = (one for one in self._by_id.values() if one.request.principal == principal)
-        return sorted(found, key=lambda one: (one.request.asked_at, one.request.id))
+    def of(self, person: str) -> Sequence[Approval]:
+        """Return what `person` was the first to ask, with whatever client."""
+        return [one for one in self._by_id.values() if one.request.person == person]
 
     def earlier(self, request: ApprovalRequest) -> Approval | None:
         """Return the newest answer to a question that says the same as `request`."""

@@ -69,7 +69,7 @@ class MemoryApprovalStore:
         if same is not None:
             return self._kept(asked_again(same))
         self._book.forget(self._book.outlived(request, self._rules.keep_s))
-        mine = self._book.of(request.principal)
+        mine = self._book.of(request.person)
         require_room(
             self._rules,
             waiting=sum(at(one, now).state is ApprovalState.WAITING for one in mine),

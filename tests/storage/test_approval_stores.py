@@ -318,6 +318,22 @@ class ApprovalStoreSuite:
         }
         assert store.counts(now=NOW * 2) == {ApprovalState.USED: 1, ApprovalState.EXPIRED: 4}
 
+    async def test_a_person_with_many_clients_asks_no_more_questions(self, store):
+        for n in range(RULES.most_waiting):
+            of = {"principal": f"iss|emma|c{n}", "client_id": f"c{n}"}
+            await store.file(question(f"q{n}", call=f"c{n}", **of))
+        with pytest.raises(RateLimited, match="wait"):
+            await store.file(question("m", call="m", principal="iss|emma|more", client_id="more"))
+        of = {"principal": "iss|emma|c0|c0", "client_id": "c0"}  # somebody whose name begins so
+        await store.file(question("other", call="other", **of))
+
+    async def test_bytes_of_questions_are_a_persons_with_whatever_clients(self, store, monkeypatch):
+        large = question("q0", principal="iss|emma|a", client_id="a", carried=b"%d" % 10**4000)
+        monkeypatch.setattr(questions, "OCTETS_OF_ONE", questions.octets_of(large) + 1_000)
+        await store.file(large)
+        with pytest.raises(RateLimited):
+            await store.file(question("more", call="m", principal="iss|emma|b", client_id="b"))
+
     async def test_what_was_kept_for_long_enough_is_forgotten(self, store):
         await store.file(question("old"))
         kept = NOW + RULES.expire_s + RULES.keep_s
