@@ -84,7 +84,7 @@ def ping(id_: str, at: str) -> bytes:
 def _event(members: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the configuration's word for what happened, and its type."""
     kind, code = members.get("kind"), members.get("code")
-    if kind == "approval" and code in _ANSWERS and not _came_late(members):
+    if kind == "approval" and code in _ANSWERS:
         return "approval", f"approval.{code}"
     if kind == "pin" and code == "changed" and members.get("verdict") != "approve":
         return "drift", "pin.changed"
@@ -95,15 +95,6 @@ def _event(members: Mapping[str, Any]) -> tuple[str, str] | None:
     if kind == "gap" or (kind == "system" and code == DISAGREES):
         return "audit", "audit.gap" if kind == "gap" else "audit.witness"
     return None
-
-
-def _came_late(members: Mapping[str, Any]) -> bool:
-    """Whether an act was refused that was recorded before: then somebody else's answer counts.
-
-    A no on the call's own form is one itself.
-    """
-    refused = members.get("code") == "denied" and members.get("verdict") == "deny"
-    return refused and members.get("method") != "approvals.form"
 
 
 def _page(members: Mapping[str, Any], desk: str) -> Mapping[str, Any]:

@@ -155,24 +155,6 @@ async def test_a_message_names_what_happened_and_has_no_content(
         pytest.param(
             {"kind": "approval", "code": "denied"}, ("approval", "approval.denied"), id="c"
         ),
-        pytest.param(
-            {"kind": "approval", "code": "denied", "verdict": "deny", "method": "approvals.form"},
-            ("approval", "approval.denied"),
-            id="c1",
-        ),
-        pytest.param(
-            {"kind": "approval", "code": "denied", "verdict": "allow", "method": "approvals.deny"},
-            ("approval", "approval.denied"),
-            id="c2",
-        ),
-        *(
-            pytest.param(
-                {"kind": "approval", "code": "denied", "verdict": "deny", "method": late},
-                None,
-                id=f"late-{late}",
-            )
-            for late in ("approvals.allow", "approvals.deny", "approvals.end")
-        ),
         pytest.param({"kind": "approval", "code": "not_found"}, None, id="d"),
         pytest.param(
             {"kind": "pin", "code": "changed", "verdict": "hold", "server": "s", "target": "t"},
