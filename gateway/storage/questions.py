@@ -252,9 +252,9 @@ class Book:
         return self._by_id.get(id_)
 
     def all(self, now: float) -> Sequence[Approval]:
-        """Return everything as it is `now`, oldest first."""
+        """Return everything as it is `now`, oldest first; in a thread as well."""
         return sorted(
-            (at(approval, now) for approval in self._by_id.values()),
+            (at(approval, now) for approval in list(self._by_id.values())),
             key=lambda approval: (approval.request.asked_at, approval.request.id),
         )
 
@@ -281,7 +281,8 @@ class Book:
 
     def yeses(self, principal: str) -> Sequence[Approval]:
         """Return what a person said yes to of what `principal` asked, oldest answer first."""
-        said = (one for one in self.of(principal) if one.state in _YES)
+        mine = (one for one in self._by_id.values() if one.request.principal == principal)
+        said = (one for one in mine if one.state in _YES)
         return sorted(said, key=lambda one: (one.at or 0.0, one.request.id))
 
     def under(self, digest: Digest, now: float) -> Sequence[Approval]:

@@ -161,13 +161,12 @@ class ApprovalStoreSuite:
         assert find(store, now=NOW + 2).state is ApprovalState.ALLOWED
 
     async def test_every_yes_of_a_principal_is_known_also_after_it_ran_out(self, store):
-        await put(store, "yes", "yes", allow=True)
-        await put(store, "used", "used", allow=True)
+        for name, client in (("yes", "c_1"), ("used", "c_1"), ("no", "c_1"), ("other", "c_2")):
+            named = {"principal": f"iss|emma|{client}", "client_id": client}
+            await store.file(question(name, call=name, **named))
+            await answer(store, name, allow=name != "no")
         await store.use(ApprovalId("used"), now=NOW + 2)
-        await put(store, "no", "no", allow=False)
-        await store.file(question("other", call="other", principal="q"))
-        await answer(store, "other")
-        assert [one.request.id for one in store.yeses("p")] == ["used", "yes"]
+        assert [one.request.id for one in store.yeses("iss|emma|c_1")] == ["used", "yes"]
         assert store.yeses("nobody") == []
 
     async def test_a_question_is_found_by_its_fingerprint_as_it_was_filed(self, store):
