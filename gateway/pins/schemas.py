@@ -35,7 +35,7 @@ _DEEP = 128
 
 _MOST_PROBLEMS = 5
 _LONGEST_NAME = 128
-_LINEAR = jsonschema_rs.RegexOptions(size_limit=1024**2, dfa_size_limit=128 * 1024)
+_LINEAR = jsonschema_rs.RegexOptions(size_limit=8 * 1024**2, dfa_size_limit=128 * 1024)
 """Patterns take time linear in the text: no lookaround, no backreference, no backtracking. In bytes,
 what one is compiled to, and what the engine remembers of it while it goes through a text."""
 
@@ -92,7 +92,9 @@ class SchemaCheck:
                 schema, retriever=_fetch_nothing, pattern_options=_LINEAR
             )
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            raise UnusableSchema("it is no schema of a known draft") from error
+            raise UnusableSchema(
+                "it is no schema of a known draft, or a pattern in it is too large"
+            ) from error
 
     def problems(self, content: Any, size: int) -> tuple[Problem, ...]:
         """Return at most five of the places where `content` is not as the schema says.
