@@ -5,7 +5,7 @@ nothing: no destination is known by it, and nobody is pointed at.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from gateway.domain._value import value
@@ -13,7 +13,7 @@ from gateway.domain.flow import Match, Source
 from gateway.domain.labels import Confidentiality, Integrity
 from gateway.flow.forms import addresses_in
 from gateway.flow.index import Index
-from gateway.flow.payloads import Payloads
+from gateway.flow.payloads import SHORTEST_VALUE, Payloads
 from gateway.flow.spoken import Spoken, Voices
 
 _MOST_WEIGHT: Final = 16 * 1024 * 1024
@@ -21,7 +21,13 @@ _MOST_WEIGHT: Final = 16 * 1024 * 1024
 _READ: Final = 28
 """How many times its bytes one takes that is searched; and a text in it, and it itself, beside them."""
 _TEXT: Final = 500
-_EACH: Final = 1024
+_EACH: Final = 2048
+_ASKED: Final = 8
+"""How many times its bytes one takes that a call carried, which is only compared."""
+_MOST_ASKED: Final = 64 * 1024
+"""Bytes of what one call carried that are kept with a remark."""
+_ENTRY: Final = 128
+"""Bytes of each text of it that count besides."""
 
 
 @value
@@ -32,15 +38,17 @@ class Remark:
     level: Confidentiality
     texts: tuple[str, ...]
     asked: tuple[str, ...]
-    """What the call had carried beside whose answer it was said."""
+    """What the call had carried beside whose answer it was said, as `excusing` has it."""
 
     @property
     def octets(self) -> int:
-        return sum(len(text.encode("utf-8", "surrogatepass")) for text in self.texts)
+        """How many bytes are gone through to read it."""
+        return _octets(self.texts) + _octets(self.asked)
 
     @property
     def weight(self) -> int:
-        return _READ * self.octets + _TEXT * (len(self.texts) + len(self.asked)) + _EACH
+        read = _READ * _octets(self.texts) + _ASKED * _octets(self.asked)
+        return read + _TEXT * (len(self.texts) + len(self.asked)) + _EACH
 
     @property
     def values(self) -> frozenset[str]:
@@ -50,6 +58,30 @@ class Remark:
     def told(self) -> tuple[object, ...]:
         """What is the same of one that says nothing new."""
         return self.source.server, self.level, self.texts
+
+
+def telling(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return of what was said what can be found again: shorter texts, as numbers are, say nothing."""
+    return tuple(text for text in dict.fromkeys(texts) if len(text) >= SHORTEST_VALUE)
+
+
+def excusing(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return as many of the `texts` that a call carried as are kept with each remark about it.
+
+    They only excuse what is said again: what is left out counts as said by the server alone.
+    """
+    kept: list[str] = []
+    left = _MOST_ASKED
+    for text in dict.fromkeys(texts):
+        octets = _octets((text,)) + _ENTRY
+        if octets <= left:
+            kept.append(text)
+            left -= octets
+    return tuple(kept)
+
+
+def _octets(texts: Iterable[str]) -> int:
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
 class Overheard:

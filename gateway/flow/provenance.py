@@ -18,7 +18,7 @@ from gateway.flow.folding import folded
 from gateway.flow.index import Index
 from gateway.flow.listed import Listed
 from gateway.flow.noted import Noted
-from gateway.flow.overheard import Overheard, Remark
+from gateway.flow.overheard import Overheard, Remark, excusing, telling
 from gateway.flow.payloads import SHORTEST_VALUE, Payloads
 from gateway.flow.reading import Answered, Read
 from gateway.flow.results import besides, said_in, texts_of
@@ -237,9 +237,8 @@ class Provenance:
     def _overhear(
         self, answered: Answered, content: Mapping[str, Any], level: Confidentiality
     ) -> None:
-        texts = tuple(dict.fromkeys(besides(content)))
-        if texts:
-            asked = tuple(texts_of(answered.arguments))
+        if texts := telling(besides(content)):
+            asked = excusing(texts_of(answered.arguments))
             self.overheard.add(
                 Remark(source=answered.source, level=level, texts=texts, asked=asked)
             )

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -282,7 +283,28 @@ def test_the_oldest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch, *, looks
 def test_what_nobody_asked_for_yet_is_unread() -> None:
     provenance = Provenance()
     provenance.hears(notice(message=SAID))
-    assert provenance.unread(words=False) == len(SAID)
+    assert provenance.unread(words=False) == len(SAID) + len("weather")
     assert provenance.octets >= provenance.overheard.weight > 0
     provenance.finish(words=False)
     assert provenance.unread(words=False) == 0
+
+
+def test_progress_that_says_nothing_leaves_nothing() -> None:
+    provenance = Provenance()
+    for number in range(100):
+        provenance.hears(notice(progress=number, total=100, message="ok"))
+    assert provenance.overheard.weight == 0
+    assert provenance.unread(words=False) == 0
+
+
+def test_what_the_call_carried_is_work_as_well_and_so_much_of_it_is_kept() -> None:
+    provenance = Provenance()
+    large, small = "a" * 1_000_000, "the launch code is 7391"
+    answered = notice(message=f"{small}, and the other one is 4711")
+    answered = replace(answered, arguments={"body": large, "to": BOB, "code": small})
+    provenance.hears(answered)
+    assert len(BOB) < provenance.unread(words=False) < 1_000
+    provenance.hears(replace(answered, arguments={}, content={"message": "See the north"}))
+    assert not any(
+        found.matches for found in reviewed({"body": small}, provenance=provenance).payload
+    )

@@ -12,6 +12,7 @@ import pytest
 from gateway.flow import carried, provenance
 from gateway.flow.carried import Carried
 from gateway.flow.provenance import Provenance
+from gateway.flow.reading import Answered
 from gateway.flow.results import records
 from tests.flow.flow_builders import UNTRUSTED, remember, source, structured, wrote
 
@@ -73,6 +74,31 @@ def test_what_is_said_beside_takes_no_more_than_it_is_counted_for(begin: int, ma
         names = [{"name": f"a{time}-{n}@b.example, asked for {n}"} for n in range(many)]
         octets = len(json.dumps(names))
         remember(found, source(UNTRUSTED, time), {"content": names}, octets=octets)
+    assert taken(begin) <= found.octets
+    looked_at(found)
+    assert found.overheard.weight
+    assert taken(begin) <= found.octets
+
+
+def heard(asked: Any) -> Provenance:
+    found = Provenance()
+    for time in range(30):
+        said = Answered(
+            source=source(UNTRUSTED, time),
+            effect=None,
+            arguments=orjson.loads(orjson.dumps({"q": asked})),
+            content={"message": f"step {time}"},
+            octets=10,
+        )
+        found.hears(said)
+    return found
+
+
+@pytest.mark.parametrize(
+    "asked", ["a" * 1_000_000, "\U0001f600" + "a" * 60_000, "\ufdfa" * 20_000, [*range(10_000)]]
+)
+def test_what_was_asked_takes_no_more_than_it_is_counted_for(begin: int, asked: Any) -> None:
+    found = heard(asked)
     assert taken(begin) <= found.octets
     looked_at(found)
     assert found.overheard.weight
