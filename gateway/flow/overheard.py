@@ -39,6 +39,8 @@ class Remark:
     texts: tuple[str, ...]
     asked: tuple[str, ...]
     """What the call had carried beside whose answer it was said, as `excusing` has it."""
+    arrived: int = 0
+    """How many results had come by then, the one that it stands in among them."""
 
     @property
     def octets(self) -> int:
@@ -52,7 +54,8 @@ class Remark:
 
     @property
     def values(self) -> frozenset[str]:
-        return addresses_in(self.texts) | frozenset(self.texts)
+        """What it shows, and does not only say again."""
+        return addresses_in(self.texts).union(self.texts).difference(self.asked)
 
     @property
     def told(self) -> tuple[object, ...]:
@@ -93,7 +96,8 @@ class Overheard:
         self.unread = 0
         """How many bytes of them are looked at when something is asked next."""
         self._serial = 0
-        self._known: set[tuple[object, ...]] = set()
+        self._known: dict[tuple[object, ...], int] = {}
+        """How many results had come when each was told first, in whichever order they are noted."""
         self._waiting: deque[Remark] = deque()
         self._read: dict[int, Remark] = {}
         """By serial number, oldest first."""
@@ -103,10 +107,13 @@ class Overheard:
 
     def add(self, remark: Remark) -> None:
         """Note `remark`, unless it is too large alone: its run's label still tells of it."""
-        weight = remark.weight
-        if not remark.texts or remark.told in self._known or weight > _MOST_WEIGHT:
+        weight, told = remark.weight, remark.told
+        if not remark.texts or weight > _MOST_WEIGHT:
             return
-        self._known.add(remark.told)
+        known = self._known.get(told)
+        self._known[told] = remark.arrived if known is None else min(known, remark.arrived)
+        if known is not None:
+            return
         self._waiting.append(remark)
         self.weight += weight
         self.unread += remark.octets
@@ -130,10 +137,11 @@ class Overheard:
             if not home or remark.source.server != home:
                 yield remark.asked
 
-    def showed(self, text: str) -> bool:
-        """Tell whether one of them has `text` as a value, or as an address."""
+    def showed(self, text: str, arrived: int) -> bool:
+        """Tell whether one of them had shown `text` as a value or an address, when so many results had come."""
         self.look()
-        return bool(self._places.having(text))
+        shown = (self._read[serial].told for serial in self._places.having(text))
+        return any(self._known[told] <= arrived for told in shown)
 
     def look(self) -> None:
         """Read what was not read yet."""
@@ -160,5 +168,5 @@ class Overheard:
             self._payloads.drop(serial)
             self._voices.drop(serial)
             self._places.drop(serial, remark.values)
-        self._known.discard(remark.told)
+        del self._known[remark.told]
         self.weight -= remark.weight

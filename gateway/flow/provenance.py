@@ -232,15 +232,17 @@ class Provenance:
         if secrets:
             self._hide(secrets, answered.source)
         # It has no documents, whatever its members are called.
-        self._overhear(answered, {"said": answered.content}, level_of(answered, secrets))
+        content = {"said": answered.content}
+        self._overhear(answered, content, level_of(answered, secrets), self._arrived)
 
     def _overhear(
-        self, answered: Answered, content: Mapping[str, Any], level: Confidentiality
+        self, answered: Answered, content: Mapping[str, Any], level: Confidentiality, arrived: int
     ) -> None:
         if texts := telling(besides(content)):
             asked = excusing(texts_of(answered.arguments))
+            source = answered.source
             self.overheard.add(
-                Remark(source=answered.source, level=level, texts=texts, asked=asked)
+                Remark(source=source, level=level, texts=texts, asked=asked, arrived=arrived)
             )
 
     def remember(self, answered: Answered) -> None:
@@ -362,7 +364,7 @@ class Provenance:
         """
         source, arrived, listed = self._said.get(text, (None, 0, 0))
         shown = any(read.serial <= arrived for read in self._places.having(text))
-        shown = shown or self.overheard.showed(text)
+        shown = shown or self.overheard.showed(text, arrived)
         return None if shown or self._listed.had(text, listed, self._search_in_lists) else source
 
     def seen(self, text: str) -> Source | None:
@@ -466,7 +468,7 @@ class Provenance:
             if not read.trusted:
                 self._voices.add(read.serial, Spoken(read.texts))
             self._places.add(read, read.values)
-            self._overhear(answered, answered.content, level)
+            self._overhear(answered, answered.content, level, serial)
             self._weight += read.weight - weight
             self._missed |= read.weight > _MOST_WEIGHT
             self._forget_what_is_too_much()

@@ -164,6 +164,35 @@ def test_what_it_showed_is_no_word_of_the_users() -> None:
     assert proof_of(BOB, provenance=noticed) == "none"
 
 
+def test_what_the_user_chose_stays_theirs_when_it_is_said_again() -> None:
+    """It comes back beside the answer to its own call, or beside later ones."""
+    sent = {"to": BOB}
+    again = f"Sending to {BOB} now"
+    during = Provenance()
+    during.hears(replace(notice(TRUSTED, 8, message=again), arguments=sent))
+    remember(during, source(TRUSTED, 8), {}, arguments=sent, clean=True)
+    within = Provenance()
+    remember(
+        within, source(TRUSTED, 8), block(**LINK, description=again), arguments=sent, clean=True
+    )
+    later = Provenance()
+    remember(later, source(TRUSTED, 8), {}, arguments=sent, clean=True)
+    later.hears(notice(TRUSTED, 9, message=again))
+    remember(later, source(TRUSTED, 9), block(**LINK, title=again), arguments={"q": "mail"})
+    for provenance in (during, within, later):
+        assert proof_of(BOB, provenance=provenance) == "task"
+
+
+def test_what_was_said_before_is_no_word_of_the_users_whoever_says_it_again() -> None:
+    sent = {"to": BOB}
+    provenance = Provenance()
+    provenance.hears(notice(TRUSTED, 7, message=f"Ask {BOB}"))
+    remember(provenance, source(TRUSTED, 7), {}, arguments={"q": "weather"})
+    provenance.hears(replace(notice(TRUSTED, 8, message=f"Sending to {BOB}"), arguments=sent))
+    remember(provenance, source(TRUSTED, 8), {}, arguments=sent, clean=True)
+    assert proof_of(BOB, provenance=provenance) == "none"
+
+
 def test_a_secret_in_a_notice_is_one_wherever_it_goes() -> None:
     key = "AKIAQ3EGRZ7KLM2NV5TX"
     secret = Label(integrity=UNTRUSTED.integrity, confidentiality=UNTRUSTED.confidentiality.SECRET)
@@ -259,6 +288,13 @@ def test_what_is_said_again_is_noted_once() -> None:
     assert found.weight == weight
 
 
+def test_it_was_said_when_it_was_said_first_in_whichever_order_it_is_noted() -> None:
+    found, one = Overheard(), remark(1)
+    for arrived in (3, 1, 2):
+        found.add(replace(one, arrived=arrived))
+    assert [found.showed(one.texts[0], arrived) for arrived in (0, 1)] == [False, True]
+
+
 @pytest.mark.parametrize("looks", [False, True])
 def test_the_oldest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch, *, looks: bool) -> None:
     one = remark(1)
@@ -269,7 +305,7 @@ def test_the_oldest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch, *, looks
     if looks:
         found.look()
     found.add(remark(3))
-    assert [found.showed(remark(number).texts[0]) for number in (1, 2, 3)] == [False, True, True]
+    assert [found.showed(remark(number).texts[0], 0) for number in (1, 2, 3)] == [False, True, True]
     records = {match.record for match in found.matches(one.texts[0], "", "")}
     assert "r1" not in records
     assert found.weight == 2 * one.weight
@@ -277,7 +313,7 @@ def test_the_oldest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch, *, looks
     found.add(remark(4, size=100))  # too large alone
     assert found.weight == 2 * one.weight
     found.add(remark(1))
-    assert found.showed(one.texts[0])
+    assert found.showed(one.texts[0], 0)
 
 
 def test_what_nobody_asked_for_yet_is_unread() -> None:
