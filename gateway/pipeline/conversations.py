@@ -6,10 +6,11 @@ is forgotten is refused: an answer to a question nobody saw, a late result that 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from gateway.domain.bounded import Bounded, digest_of, octets_of
-from gateway.domain.calls import Asked, Call, Permit
+from gateway.domain.calls import Asked, Call, Permit, whatever_has_changed
 from gateway.domain.identity import Principal
 from gateway.domain.shares import octets_of_call
 from gateway.errors import ProtocolError
@@ -80,7 +81,9 @@ class Conversations:
         id_ = permit.call.message.id
         if permit.session is not None and id_ is not None:
             key = _key(permit.call, permit.principal, permit.session, id_)
-            self._cut.put(key, (permit, trail), octets_of_call(permit.call))
+            # Nothing is sent by it any more, and this outlives the configuration that would look.
+            kept = replace(permit, last_look=whatever_has_changed)
+            self._cut.put(key, (kept, trail), octets_of_call(permit.call))
 
     def resume(self, permit: Permit, id_: RpcId) -> tuple[Permit, Trail] | None:
         """Return, once, the call of this session that response `id_` belongs to."""

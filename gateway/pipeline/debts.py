@@ -8,6 +8,7 @@ what did, and for good if it does not.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -15,7 +16,7 @@ from typing import Final
 from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.bounded import Bounded
-from gateway.domain.calls import Call, Permit
+from gateway.domain.calls import Call, Permit, whatever_has_changed
 from gateway.domain.flow import Run, RunHandle, RunHint, RunId, Source, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Label
@@ -140,7 +141,9 @@ class Debts:
         source = source_of(permit, worst, intent.id)
         debt = Debt(decision=permit.decision.id, run=permit.run.id, source=source, due=due)
         octets = octets_of_call(permit.call)
-        owed = Owed(debt=debt, plane=plane.name, permit=permit, trail=trail, octets=octets)
+        # Nothing is sent by it, and this outlives the configuration that would look.
+        kept = replace(permit, last_look=whatever_has_changed)
+        owed = Owed(debt=debt, plane=plane.name, permit=kept, trail=trail, octets=octets)
         if plane.reports is Reports.NONE:
             await record(intent)
             trail.sent = True
