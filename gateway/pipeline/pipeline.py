@@ -159,7 +159,8 @@ class Pipeline:
             run = await self._labels.raise_for_result(permit, trail.intent_id)
             trail.label(run.label)
             events = self._streams.relay(permit, answer.body, trail)
-            return Reply(status=HTTPStatus.OK, headers=headers, body=events, label=trail.carried)
+            carried = trail.carried.now
+            return Reply(status=HTTPStatus.OK, headers=headers, body=events, label=carried)
         body = await self._whole(permit, answer.status, answer.body, trail)
         trail.answer(answer.status, answer.body)
         # Before its record says that it was given out, and last of all: it may change meanwhile.

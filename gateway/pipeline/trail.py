@@ -38,6 +38,18 @@ _JOINS = (
 _OF_PLANES = ("plane", "request_id")
 
 
+class Carried:
+    """What a call's run was raised to; all together, if it ended or was relabelled since.
+
+    Apart from the trail: whoever keeps it keeps nothing of the call.
+    """
+
+    label: Label = BOTTOM
+
+    def now(self) -> Label:
+        return self.label
+
+
 class Trail:
     """Collects each stage's result for the audit log. Records nothing by itself.
 
@@ -55,7 +67,7 @@ class Trail:
         """What was found changed when it was last to be recorded."""
         self.pinned: Pinned | None = None
         """The definition that it was decided on then."""
-        self._carried: Label | None = None
+        self.carried = Carried()
         self._taken: Taken | None = None
         self._begin({})
 
@@ -323,11 +335,8 @@ class Trail:
 
     def label(self, label: Label) -> None:
         self._fields["label_after"] = label.words
-        self._carried = label if self._carried is None else label.join(self._carried)
-
-    def carried(self) -> Label:
-        """Return what the call's run was raised to; all together, if it ended or was relabelled since."""
-        return self._carried or BOTTOM
+        before = self.carried.label
+        self.carried.label = label if before is BOTTOM else label.join(before)
 
     def answer(self, status: int, body: bytes | None) -> None:
         """Note what the upstream answered; the log keeps a keyed hash of `body`, or less."""

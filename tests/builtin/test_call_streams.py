@@ -11,7 +11,7 @@ import pytest
 
 from gateway.builtin import call_streams
 from gateway.builtin.call_streams import CallStreams
-from gateway.domain.calls import Form, Permit, RawAnswer, Reply, ServerEvent
+from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply, ServerEvent
 from gateway.domain.labels import Effect, ServerRule, ToolRule
 from gateway.domain.tools import Profile
 from gateway.wire.jsontext import WireLimits
@@ -19,6 +19,7 @@ from gateway.wire.sse import data_event
 from tests.builtin.front import Site, speaks, vars_of
 from tests.builtin.listening import LEGACY, SESSION, Feed, Listener, listening, settled
 from tests.pipeline.house import ALICE, MAIL, PRIVATE, TRUSTED, UNHINTED, text
+from tests.pipeline.kept import keeps
 
 CALL = {"name": "mail__search", "arguments": {}}
 LIMITS = WireLimits()
@@ -92,6 +93,16 @@ async def test_the_rest_of_a_call_comes_to_whoever_comes_back(site: Site) -> Non
         await second.ended.wait()
         logged, done = second.heard
     assert (logged["params"]["data"], done["id"], done["result"]) == ("two", 1, text("done"))
+
+
+async def test_what_is_kept_of_a_call_that_is_over_is_not_the_call(site: Site) -> None:
+    server = Working(site)
+    async with calling(site) as first:
+        assert keeps(site.calls._kept, Call)
+        server.done()
+        await first.ended.wait()
+    assert len(site.calls._kept) == 1
+    assert not keeps(site.calls._kept, Call)
 
 
 async def test_what_was_lost_on_the_way_comes_once_more(site: Site) -> None:
