@@ -22,7 +22,8 @@ from gateway.wire.jsonrpc import is_id
 from gateway.wire.server_message import ServerMessage
 
 _MOST: Final = 20_000
-_OCTETS: Final = 8 * 1024**2
+_OCTETS: Final = 64 * 1024**2
+"""As many questions fit as may be open, each with as much of it as is shown."""
 _CUT_OCTETS: Final = 32 * 1024**2
 """A call whose stream was cut is kept whole, with what it was given."""
 _LONGEST_TOLD: Final = 1_000

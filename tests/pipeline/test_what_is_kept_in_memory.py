@@ -201,6 +201,17 @@ async def test_open_questions_are_bounded_and_the_oldest_is_refused(monkeypatch)
     open_.require_asked(house.request("", id_=3), permit.principal, None)
 
 
+async def test_as_many_questions_stay_open_however_long_they_are():
+    house = House()
+    await house.approve_all()
+    await house.handle(house.call())
+    open_, permit = Conversations(), house.server.saw[0]
+    long = conversations.asked_by("sampling/createMessage", {"messages": "x" * 9000}, b"")
+    for id_ in range(conversations._MOST):
+        open_.ask(permit, id_, long)
+    assert open_.asked(house.request("", id_=0), permit.principal, None) == long
+
+
 def reading(house: House, uri: str) -> Call:
     house.server.answer = lambda permit: result(permit, {"contents": []})
     return house.request("resources/read", {"uri": uri}, profile=Profile.LEGACY, session="s1")
