@@ -236,7 +236,9 @@ class Admission:
         It was asked by leave of policy, for what may be told; this is what is told. A refusal leaves
         the question open, for another answer or for a person's leave.
         """
-        answers = self._conversations.asked(call, principal, session)
+        # Also where it is decided anew: it is no answer to what was asked since.
+        answers = trail.answers or self._conversations.asked(call, principal, session)
+        trail.answers = answers
         target = Target(server=call.server, kind=Kind.SERVER_REQUEST, name=answers.method)
         pin = self._pin(pin_target(target, call.message.params), call.profile)
         trail.target(target, shown_digest(pin), said(call.message))
@@ -267,7 +269,7 @@ class Admission:
         permit = permit_for(access, decision, session, yes=yes, last_look=look)
         await self._meet_rate_limits(permit, trail)
         await self._approvals.require_unused(granted, trail)
-        self._conversations.require_asked(call, principal, session)
+        self._conversations.require_asked(call, principal, session, answers)
         return permit
 
     async def recorded(self, permit: Permit) -> None:
@@ -282,7 +284,7 @@ class Admission:
         """Take back that `permit` was given: its question of the server's may be answered again."""
         access, id_ = permit.access, permit.call.message.id
         if access is not None and access.answers is not None and id_ is not None:
-            self._conversations.ask(permit, id_, access.answers)
+            self._conversations.ask_again(permit, id_, access.answers)
 
     async def _decided(self, access: AccessRequest, trail: Trail) -> Decision:
         """Return what policy says of a call, with all of it on the trail."""

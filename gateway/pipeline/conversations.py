@@ -44,6 +44,11 @@ class Conversations:
         key = _key(permit.call, permit.principal, permit.session, id_)
         self._asked.put(key, asked, octets_of(asked))
 
+    def ask_again(self, permit: Permit, id_: RpcId, asked: Asked) -> None:
+        """Note that a request may be answered again, unless the server has asked another by its id."""
+        if self._asked.get(_key(permit.call, permit.principal, permit.session, id_)) is None:
+            self.ask(permit, id_, asked)
+
     def asked(self, call: Call, principal: Principal, session: str | None) -> Asked:
         """Return the request that `call` answers, let through to `principal`, here.
 
@@ -58,14 +63,18 @@ class Conversations:
             raise ProtocolError("this response answers no request of the server's", rpc_id=id_)
         return asked
 
-    def require_asked(self, call: Call, principal: Principal, session: str | None) -> None:
-        """Return, once, if `call` answers a request that was let through to `principal`, here.
+    def require_asked(
+        self, call: Call, principal: Principal, session: str | None, answers: Asked
+    ) -> None:
+        """Return, once, if `call` still answers what it was judged as an answer to.
 
         Raises:
-            ProtocolError: It answers nothing, or what was answered already.
+            ProtocolError: That was answered already, or the server has asked another by its id.
 
         """
-        self.asked(call, principal, session)
+        if self.asked(call, principal, session) != answers:
+            said = "the server asks something else by now"
+            raise ProtocolError(said, rpc_id=call.message.id)
         if call.message.id is not None:
             self._asked.pop(_key(call, principal, session, call.message.id))
 

@@ -6,7 +6,7 @@ from typing import Any
 from gateway.audit.question import kept
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import AuditRecord, RecordKind
-from gateway.domain.calls import Call, OriginKind, Permit
+from gateway.domain.calls import Asked, Call, OriginKind, Permit
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.document import quoted_name
 from gateway.domain.flow import FlowReview, Run
@@ -67,6 +67,8 @@ class Trail:
         """What was found changed when it was last to be recorded."""
         self.pinned: Pinned | None = None
         """The definition that it was decided on then."""
+        self.answers: Asked | None = None
+        """Which question of the server's it is an answer to, however often it is decided."""
         self.carried = Carried()
         self._taken: Taken | None = None
         self._begin({})

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from gateway.domain.approvals import Span
-from gateway.domain.calls import Form
+from gateway.domain.calls import Asked, Form
 from gateway.domain.decisions import Verdict
 from gateway.domain.labels import STRICTEST_DEFAULT, ToolRule
+from gateway.domain.premises import Premise
 from gateway.domain.tools import Kind, Profile
+from gateway.errors import Changed
 from gateway.pipeline.outgoing import beside
 from gateway.wire.jsonrpc import INVALID_PARAMS
 from tests.pipeline.house import (
@@ -402,6 +404,45 @@ async def test_an_answer_whose_yes_is_used_up_leaves_its_question_open(house, mo
     house.server.answer = lambda permit: whole(b"", status=202)
     await house.handle(answer)
     assert len(house.server.saw) == sent + 1
+
+
+OTHER = Asked(method="roots/list", digest="another", text="{}")
+"""What the server asks under the same id, before it has the answer to what it had asked."""
+
+
+async def test_an_answer_is_no_answer_to_what_is_asked_while_it_is_judged(house: House) -> None:
+    await asked_by_server(house, "roots/list")
+    (*_, asking) = house.server.saw
+    answer = house.request("", {"roots": []}, form=Form.RESPONSE, id_="q1", profile=Profile.LEGACY)
+
+    def meanwhile(_: Any) -> Verdict:
+        house.conversations.ask(asking, "q1", OTHER)
+        return Verdict.ALLOW
+
+    house.rule.says = meanwhile
+    assert (await house.handle(answer)).reply.status >= HTTPStatus.BAD_REQUEST
+    assert house.server.saw[-1] is asking
+    assert house.conversations.asked(answer, asking.principal, None) == OTHER
+
+
+async def test_an_answer_that_is_judged_anew_is_to_the_same_question(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await asked_by_server(house, "roots/list")
+    (*_, asking) = house.server.saw
+    answer = house.request("", {"roots": []}, form=Form.RESPONSE, id_="q1", profile=Profile.LEGACY)
+    put = house.ledger.put
+
+    async def changed(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(house.ledger, "put", put)
+        house.conversations.ask(asking, "q1", OTHER)
+        raise Changed([Premise.POLICY])
+
+    monkeypatch.setattr(house.ledger, "put", changed)
+    house.rule.says = lambda question: Verdict.ALLOW
+    assert (await house.handle(answer)).reply.status >= HTTPStatus.BAD_REQUEST
+    assert house.server.saw[-1] is asking
+    assert house.conversations.asked(answer, asking.principal, None) == OTHER
 
 
 @pytest.mark.parametrize("odd", [[True, False], [None, {}], [[], [{}]]])

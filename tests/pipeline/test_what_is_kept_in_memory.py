@@ -165,12 +165,12 @@ async def test_ids_of_another_type_or_session_answer_nothing():
     open_.ask(permit, 1, ROOTS)
     for id_ in ("1", 2, None):
         with pytest.raises(ProtocolError):
-            open_.require_asked(house.request("", id_=id_), permit.principal, None)
+            open_.require_asked(house.request("", id_=id_), permit.principal, None, ROOTS)
     with pytest.raises(ProtocolError):
-        open_.require_asked(house.request("", id_=1), permit.principal, "other")
-    open_.require_asked(house.request("", id_=1), permit.principal, None)
+        open_.require_asked(house.request("", id_=1), permit.principal, "other", ROOTS)
+    open_.require_asked(house.request("", id_=1), permit.principal, None, ROOTS)
     with pytest.raises(ProtocolError):
-        open_.require_asked(house.request("", id_=1), permit.principal, None)
+        open_.require_asked(house.request("", id_=1), permit.principal, None, ROOTS)
 
 
 async def test_what_a_host_was_asked_its_programs_do_not_answer_nor_the_other_way_round():
@@ -183,8 +183,8 @@ async def test_what_a_host_was_asked_its_programs_do_not_answer_nor_the_other_wa
         open_ = Conversations()
         open_.ask(replace(permit, principal=asked), 1, ROOTS)
         with pytest.raises(ProtocolError):
-            open_.require_asked(house.request("", id_=1), other, None)
-        open_.require_asked(house.request("", id_=1), asked, None)
+            open_.require_asked(house.request("", id_=1), other, None, ROOTS)
+        open_.require_asked(house.request("", id_=1), asked, None, ROOTS)
 
 
 async def test_open_questions_are_bounded_and_the_oldest_is_refused(monkeypatch):
@@ -197,8 +197,8 @@ async def test_open_questions_are_bounded_and_the_oldest_is_refused(monkeypatch)
     for id_ in (1, 2, 3):
         open_.ask(permit, id_, ROOTS)
     with pytest.raises(ProtocolError):
-        open_.require_asked(house.request("", id_=1), permit.principal, None)
-    open_.require_asked(house.request("", id_=3), permit.principal, None)
+        open_.require_asked(house.request("", id_=1), permit.principal, None, ROOTS)
+    open_.require_asked(house.request("", id_=3), permit.principal, None, ROOTS)
 
 
 async def test_as_many_questions_stay_open_however_long_they_are():
