@@ -67,6 +67,12 @@ class GatewayError(Exception):
         self.has_left = False
         """Whether the message was at the upstream before, which says that it did nothing with it."""
 
+    def of_one(self, *, has_left: bool) -> Self:
+        """Return the same of one message that did, or did not, leave; others may share this one."""
+        error = type(self).__new__(type(self), *self.args)
+        error.__dict__ |= {**self.__dict__, "has_left": has_left}
+        return error
+
 
 class Refusal(GatewayError):
     code = "refused"

@@ -215,8 +215,7 @@ class OwnClient:
             await self._enter(asking)
             return await self._sent(asking)
         except GatewayError as error:
-            error.has_left = True
-            raise
+            raise error.of_one(has_left=True) from error
 
     async def _sent(self, asking: Asking) -> RawAnswer:
         ends_at = asyncio.get_running_loop().time() + self._timeouts.hard_s

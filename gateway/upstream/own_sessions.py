@@ -124,7 +124,11 @@ class Sessions:
             self._make_room()
             opening = self._open[key] = asyncio.create_task(self._begin(key, permit))
             opening.add_done_callback(lambda task: self._begun(key, task))
-        session = await asyncio.shield(opening)
+        try:
+            session = await asyncio.shield(opening)
+        except GatewayError as error:
+            # What left, if anything did, was to begin it, for all who wait.
+            raise error.of_one(has_left=False) from error
         session.used_at = asyncio.get_running_loop().time()
         return session
 

@@ -50,8 +50,7 @@ async def sent_in_name_of(
         await _better(server, user, credentials, shown, refused, verb=verb)
         raise
     except GatewayError as error:
-        error.has_left = True
-        raise
+        raise error.of_one(has_left=True) from error
 
 
 async def _better(
@@ -75,8 +74,7 @@ async def _better(
             verb=verb,
         )
     except CredentialRequired as error:
-        error.has_left = True
-        raise
+        raise error.of_one(has_left=True) from error
 
 
 class InTheirName:

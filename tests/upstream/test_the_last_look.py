@@ -13,6 +13,7 @@ from gateway.domain.calls import Form, Permit, RawAnswer
 from gateway.domain.tools import Kind, Profile, Target, UpstreamId
 from gateway.errors import Stopped, UpstreamFailed
 from gateway.upstream import own_subscriptions
+from gateway.upstream.faults import Challenged
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.local import Channels
 from gateway.upstream.personal import sent_in_name_of
@@ -355,3 +356,50 @@ async def test_what_a_server_has_when_everything_is_stopped_may_be_carried_out()
     house.server.answer = late
     seen = await house.handle(house.call())
     assert (seen.code, seen.reply.unknown) == ("upstream_failed", True)
+
+
+async def test_who_waits_for_the_same_session_and_was_not_sent_has_not_left(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.servers[MAIL].answer = speaks(lambda _: whole(b"", status=404))
+    front: Any = site.aggregate._carrier
+    refuse, raised = front._refuse, []
+    shared = UpstreamFailed("no session")
+
+    async def of(_: Permit) -> Any:
+        raise shared
+
+    async def noted(call: Any, trail: Any, error: Any) -> Any:
+        raised.append(error.has_left)
+        return await refuse(call, trail, error)
+
+    async def no_more(permit: Permit) -> None:
+        if permit.call.message.method == "tools/call":
+            monkeypatch.setattr(site.clients[MAIL]._sessions, "of", of)
+
+    wired(site, monkeypatch, no_more)
+    monkeypatch.setattr(front, "_refuse", noted)
+    for _ in range(2):
+        await site.aggregate.handle(site.call("tools/call", CALL, **OLD))
+    assert (raised, shared.has_left) == ([True, False], False)
+
+
+async def test_what_left_to_begin_a_session_is_not_the_call(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front: Any = site.aggregate._carrier
+    refuse, sent = front._refuse, []
+
+    async def refused(_: Permit) -> RawAnswer:
+        raise Challenged(401, "Bearer")
+
+    async def noted(call: Any, trail: Any, error: Any) -> Any:
+        reply = await refuse(call, trail, error)
+        sent.append(trail.sent)
+        return reply
+
+    monkeypatch.setattr(site.servers[MAIL], "forward", refused)
+    monkeypatch.setattr(front, "_refuse", noted)
+    calls = [site.aggregate.handle(site.call("tools/call", CALL, **OLD)) for _ in range(2)]
+    await asyncio.gather(*calls)
+    assert sent == [False, False]
