@@ -5,7 +5,7 @@ and every grant's calls are in it: a client asks for grants by itself, so none o
 The next whole run begins when that one has ended.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Protocol
 
@@ -88,13 +88,13 @@ class RunTable(Protocol):
         ...
 
 
-def raised(run: Run, label: Label, source: Source | None) -> Run:
+def raised(run: Run, label: Label, new: Iterable[Source]) -> Run:
     """Return the run with `label` joined into its own; the same object if that changes nothing.
 
     A source is listed once for each tool, with the join of what that tool's results were.
     """
     joined = run.label.join(label)
-    sources = run.sources if source is None else _joined(run.sources, source)
+    sources = reduce(_joined, new, run.sources)
     if joined == run.label and sources is run.sources:
         return run
     return Run(
@@ -179,7 +179,7 @@ def join(
     *,
     run: RunId,
     label: Label,
-    source: Source | None,
+    sources: Sequence[Source],
     everywhere: bool = False,
 ) -> Change:
     """Join `label` into `run`, and into the live whole run of its owner; `everywhere`, into its parts.
@@ -198,7 +198,7 @@ def join(
     parts = [one for whole in wholes if everywhere for one in table.parts(whole.run.id)]
     changed = []
     for one in {each.run.id: each for each in (kept, *wholes, *parts)}.values():
-        after = raised(one.run, label, source)
+        after = raised(one.run, label, sources)
         if after is not one.run:
             table.keep(Kept(run=after, owner=one.owner, ended=one.ended))
         changed.append(Kept(run=after, owner=one.owner, ended=one.ended))
@@ -256,8 +256,7 @@ def end(table: RunTable, runs: Sequence[RunId]) -> Change:
 def _having_seen(table: RunTable, kept: Kept, others: Sequence[Kept]) -> Kept:
     run = kept.run
     for other in others:
-        for source in (None, *other.run.sources):
-            run = raised(run, other.run.label, source)
+        run = raised(run, other.run.label, other.run.sources)
     after = Kept(run=run, owner=kept.owner)
     if run is not kept.run:
         table.keep(after)

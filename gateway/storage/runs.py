@@ -7,7 +7,7 @@ import os
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from secrets import token_hex
 from typing import Any, Final, Protocol, TypeVar
 
@@ -17,6 +17,7 @@ from gateway.domain.flow import Run, RunHandle, RunHint, RunId, RunState, Source
 from gateway.domain.identity import Actor, Principal
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Label
 from gateway.domain.scripts import ScriptId
+from gateway.domain.tools import OWN
 from gateway.errors import Fault, RateLimited
 from gateway.ports import Clock
 from gateway.storage import run_changes
@@ -32,6 +33,9 @@ _ID_CHARACTERS = 32
 
 _MOST_PROGRAMS: Final = 20_000
 _PROGRAM_OCTETS: Final = 8 * 1024**2
+"""Of how private what they read is; and as many of where it is from, which is forgotten sooner."""
+EARLIER: Final = "a program's earlier calls"
+"""What a source is called of which only the label is known any more."""
 _MOST_OWNERS: Final = 20_000
 _OWNER_OCTETS: Final = 16 * 1024**2
 _RUN_OCTETS: Final = 1024
@@ -145,8 +149,10 @@ class Runs:
         self._owners: ByIdentity[OwnerName] = ByIdentity(most=_MOST_OWNERS, octets=_OWNER_OCTETS)
         self._persons: dict[OwnerName, PersonName] = {}
         self._tasks: dict[RunId, Task] = {}
-        self._seen: Bounded[ScriptId, Run] = Bounded(most=_MOST_PROGRAMS, octets=_PROGRAM_OCTETS)
-        """What the programs that hosts have tokens for have read, as if each were one run of its own."""
+        self._seen: Bounded[ScriptId, Label] = Bounded(most=_MOST_PROGRAMS, octets=_PROGRAM_OCTETS)
+        """What the programs that hosts have tokens for have read, in whichever run."""
+        self._seen_of: Bounded[ScriptId, Run] = Bounded(most=_MOST_PROGRAMS, octets=_PROGRAM_OCTETS)
+        """Where that is from, as if each were one run of its own: to forget it takes no label away."""
         self._looks: dict[RunId, str] = {}
         """By what a look at a run is known, until something comes into it."""
         self._lowering: set[object] = set()
@@ -245,27 +251,34 @@ class Runs:
         self, run: RunId, label: Label, source: Source | None, program: ScriptId | None = None
     ) -> Run:
         """Join `label` into the run's and into its principal's whole runs; see `RunStore`."""
+        sources = () if source is None else (source,)
+        if program is not None:
+            self._seen.put(program, label.join(self._seen.get(program) or BOTTOM))
+            seen = self._seen_of.get(program) or Run(id=RunId(""), label=BOTTOM)
+            seen = raised(seen, label, sources)
+            self._seen_of.put(program, seen, _octets(seen))
+        return await self._raise(run, label, sources, of_program=program is not None)
+
+    async def _raise(
+        self, run: RunId, label: Label, sources: Sequence[Source], *, of_program: bool = False
+    ) -> Run:
         kept = self._kept.get(run)
         # Which of the host's runs the program is for it has not said: any of them may read of it.
-        everywhere = program is not None and kept is not None and kept.run.part_of is None
-        if program is not None:
-            seen = self._seen.get(program) or Run(id=RunId(""), label=BOTTOM)
-            seen = raised(seen, label, source)
-            self._seen.put(program, seen, _octets(seen))
+        everywhere = of_program and kept is not None and kept.run.part_of is None
         if kept is not None:
             self._note_answered(kept)
             parts = self._parts.get(kept.owner, ()) if everywhere else ()
             runs = {run, *self._wholes.get(kept.owner, ()), *parts}
             for each in runs:
                 self._looks.pop(each, None)  # nobody who looked before has seen this
-            if self._has_seen(kept, runs, label, source):
+            if self._has_seen(kept, runs, label, sources):
                 return kept.run
         job = partial(
             run_changes.join,
             name_of=self._names.of_whole,
             run=run,
             label=label,
-            source=source,
+            sources=sources,
             everywhere=everywhere,
         )
         return self._found(await self._make(job))
@@ -401,21 +414,24 @@ class Runs:
 
     async def _having_seen(self, run: Run, program: ScriptId | None) -> Run:
         """Return `run`, which has seen by then what the program that calls in it has read anywhere."""
-        read = None if program is None else self._seen.get(program)
-        if read is None or read.label.join(run.label) == run.label:
+        label = None if program is None else self._seen.get(program)
+        if program is None or label is None or label.join(run.label) == run.label:
             return run
-        for source in read.sources or (None,):
-            run = await self.raise_label(run.id, read.label, source, program)
-        return run
+        seen = self._seen_of.get(program)
+        sources = () if seen is None else seen.sources
+        told = reduce(Label.join, (one.label for one in sources), BOTTOM)
+        if told.join(label) != told:
+            sources += (Source(server=OWN, tool=EARLIER, record="", label=label),)
+        return await self._raise(run.id, label, sources)
 
     def _has_seen(
-        self, kept: Kept, runs: Collection[RunId], label: Label, source: Source | None
+        self, kept: Kept, runs: Collection[RunId], label: Label, sources: Sequence[Source]
     ) -> bool:
         """Whether neither the run nor any of `runs`, which have seen what it has, would change."""
         if self._lowering or not self._wholes.get(kept.owner):
             return False
         return all(
-            raised(run, label, source) is run for run in (self._kept[one].run for one in runs)
+            raised(run, label, sources) is run for run in (self._kept[one].run for one in runs)
         )
 
     def _state(self, kept: Kept, now: float) -> RunState:

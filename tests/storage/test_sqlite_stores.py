@@ -9,6 +9,7 @@ import pytest
 
 from gateway.domain.flow import RunHandle
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT
+from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Disposition, PinStatus, Profile
 from gateway.errors import AuditUnavailable, Fault, PinMismatch
 from gateway.pins import observe
@@ -190,6 +191,17 @@ class TestSqliteRunStore(RunStoreSuite):
         assert newest.id not in {run.id, run.part_of, after.id}
         await again.close()
 
+    async def test_what_a_program_has_read_is_written_into_its_run_at_once(self, stores):
+        program = replace(host(trusted=False), script=ScriptId("s_1"))
+        whole = await stores.runs.of(program, NOTHING)
+        for tool in "abc":
+            await stores.runs.raise_label(whole.id, STRICTEST_DEFAULT, source(tool), program.script)
+        handle, _ = await stores.runs.begin(host(), None)
+        before = await batches(stores)
+        found = await stores.runs.of(program, named(handle))
+        assert [one.tool for one in found.sources] == ["a", "b", "c"]
+        assert await batches(stores) == before + 2
+
     async def test_after_a_restart_idle_time_counts_anew(self, stores, reopened):
         run = await stores.runs.of(host(), NOTHING)
         stores.elapsed.now += RUN_LIMITS.idle_s - 1
@@ -249,7 +261,7 @@ class TestSqliteRunStore(RunStoreSuite):
             name_of=stores.runs._names.of_whole,
             run=run.id,
             label=STRICTEST_DEFAULT,
-            source=source("search"),
+            sources=[source("search")],
         )
         joins = asyncio.create_task(stores.runs._make(job))
         while not stores.writer.depth:

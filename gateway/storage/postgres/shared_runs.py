@@ -43,7 +43,7 @@ class SharedRuns(Runs):
             name_of=self._names.of_whole,
             run=raises.run,
             label=raises.label,
-            source=raises.source,
+            sources=() if raises.source is None else (raises.source,),
             everywhere=raises.everywhere,
         )
         return self._found(await self._make(job))
@@ -85,10 +85,10 @@ class SharedRuns(Runs):
         return self._found(await self._make(partial(_with_its_whole, run=run.id)))
 
     def _has_seen(
-        self, kept: Kept, runs: Collection[RunId], label: Label, source: Source | None
+        self, kept: Kept, runs: Collection[RunId], label: Label, sources: Sequence[Source]
     ) -> bool:
         # Memory may show a label that a person has lowered at another gateway meanwhile.
-        del kept, runs, label, source
+        del kept, runs, label, sources
         return False
 
     def _keep(self, kept: Kept) -> None:
@@ -134,8 +134,7 @@ def _with_its_whole(table: RunTable, *, run: RunId) -> Change:
         return Change()
     after = kept.run
     for whole in table.wholes(kept.owner):
-        for source in (None, *whole.run.sources):
-            after = raised(after, whole.run.label, source)
+        after = raised(after, whole.run.label, whole.run.sources)
     changed = Kept(run=after, owner=kept.owner, ended=kept.ended)
     if after is not kept.run:
         table.keep(changed)

@@ -127,7 +127,7 @@ async def test_a_raise_by_the_statement_is_what_it_is_by_the_rule(
             one = drawn(dice)
             if seed and at < 150:  # what is mild first, so that the list fills
                 one = replace(one, label=BOTTOM)
-            expected = raised(expected, one.label, one.source)
+            expected = raised(expected, one.label, () if one.source is None else [one.source])
             await made.ledger.conclude(record(f"e{at}"), one)
             if at % 20 == 19:
                 found = kept(owner)
