@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gateway.domain._value import value
-from gateway.domain.calls import AccessRequest, Permit
+from gateway.domain.calls import AccessRequest, Call, Permit
 from gateway.domain.late import LateCall, LateId, kept_decision
 from gateway.domain.tools import OWN, Kind, Profile, UpstreamId
 from gateway.errors import LimitExceeded, RateLimited
@@ -78,13 +78,12 @@ class LateBeginnings:
         """
         if not self.may_begin(permit):
             return
-        octets = len(permit.call.message.body)
-        if octets > _LARGEST:
+        if len(permit.call.message.body) > _LARGEST:
             raise LimitExceeded(
                 f"a call that may become a task is {_LARGEST // 1024} KiB at most: send less, or make it"
                 " without declaring tasks"
             )
-        if not self._store.has_room(permit.principal.key, octets):
+        if not self._store.has_room(permit.principal.key, _octets(permit.call)):
             raise RateLimited(
                 "too many tasks are open, or they were called with too much: wait until one has"
                 " ended, or cancel one"
@@ -116,7 +115,7 @@ class LateBeginnings:
             definition=str(access.pinned.manifest.digest),
             upstream_id=begun.upstream_id,
             params=original(call.message.params),
-            octets=len(call.message.body) * (1 if call.written is None else 2),
+            octets=_octets(call),
             decision=kept_decision(permit.decision),
             joined=dict(trail.joined),
             began=now,
@@ -129,3 +128,8 @@ class LateBeginnings:
         trail.begun_late()
         frame = told(late, handle_of(self._seal_key, late), begun.status, now=now)
         return {**frame, "resultType": TASK}
+
+
+def _octets(call: Call) -> int:
+    """Return about how many bytes are kept of a call: where tokens were restored, as it was written too."""
+    return len(call.message.body) * (1 if call.written is None else 2)

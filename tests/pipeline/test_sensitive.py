@@ -13,10 +13,11 @@ from gateway.domain.flow import Task
 from gateway.domain.labels import Effect, ToolRule
 from gateway.domain.tools import OWN, Kind, Profile
 from gateway.pipeline import sensitive
+from gateway.storage import late_calls
 from gateway.wire.extensions import TASKS, with_params
 from tests.dlp.texts import CARD, IBAN, KEY
 from tests.pipeline.house import ALICE, Events, House, decision, event, result, text
-from tests.pipeline.late_house import ASKS, Works, about, begin, look
+from tests.pipeline.late_house import ASKS, META, Works, about, begin, look
 
 EMMA = replace(ALICE, subject="emma", user_id="u_emma", trusted_host=True)
 BOB = replace(ALICE, subject="bob", client_id="other")
@@ -291,3 +292,23 @@ async def test_where_a_tasks_question_is_answered_tokens_stay_tokens(verdict: Ve
     said = json.dumps(kept, default=str)
     assert "<IBAN:1>" in said
     assert IBAN not in said
+
+
+async def test_room_for_a_task_is_looked_for_as_it_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was written is kept beside what is sent, and a call that was sent is not taken back."""
+    house = House(extensions=frozenset({TASKS}))
+    house.gate.people["alice"] = replace(ALICE, trusted_host=True)
+    house.rule.says = says
+    await house.approve_all()
+    await reads(house, f"pay {IBAN}")
+    server = Works(house)
+    await begin(house, "send", to="<IBAN:1>")
+    (kept,) = (house.late.find(one) for one in house.late._book.ids())
+    assert kept is not None
+    for share, code in ((2 * kept.octets - 1, "rate_limited"), (2 * kept.octets, None)):
+        monkeypatch.setattr(late_calls, "SHARE", share)
+        sent = len(server.saw)
+        seen = await house.handle(house.call("send", {"to": "<IBAN:1>"}, _meta=META))
+        assert (seen.code, len(server.saw) - sent) == (code, code is None)
