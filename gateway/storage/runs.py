@@ -248,23 +248,24 @@ class Runs:
         return (await self._make(partial(run_changes.end, runs=[run]))).result
 
     async def raise_label(
-        self, run: RunId, label: Label, source: Source | None, program: ScriptId | None = None
+        self,
+        run: RunId,
+        label: Label,
+        source: Source | None,
+        program: ScriptId | None = None,
+        *,
+        more: Sequence[Source] = (),
     ) -> Run:
         """Join `label` into the run's and into its principal's whole runs; see `RunStore`."""
-        sources = () if source is None else (source,)
+        sources = () if source is None else (source, *more)
         if program is not None:
             self._seen.put(program, label.join(self._seen.get(program) or BOTTOM))
             seen = self._seen_of.get(program) or Run(id=RunId(""), label=BOTTOM)
             seen = raised(seen, label, sources)
             self._seen_of.put(program, seen, _octets(seen))
-        return await self._raise(run, label, sources, of_program=program is not None)
-
-    async def _raise(
-        self, run: RunId, label: Label, sources: Sequence[Source], *, of_program: bool = False
-    ) -> Run:
         kept = self._kept.get(run)
         # Which of the host's runs the program is for it has not said: any of them may read of it.
-        everywhere = of_program and kept is not None and kept.run.part_of is None
+        everywhere = program is not None and kept is not None and kept.run.part_of is None
         if kept is not None:
             self._note_answered(kept)
             parts = self._parts.get(kept.owner, ()) if everywhere else ()
@@ -422,7 +423,8 @@ class Runs:
         told = reduce(Label.join, (one.label for one in sources), BOTTOM)
         if told.join(label) != told:
             sources += (Source(server=OWN, tool=EARLIER, record="", label=label),)
-        return await self._raise(run.id, label, sources)
+        first, *more = sources
+        return await self.raise_label(run.id, label, first, more=more)
 
     def _has_seen(
         self, kept: Kept, runs: Collection[RunId], label: Label, sources: Sequence[Source]
