@@ -1,6 +1,7 @@
 """What a text says raises the run's label before the text is given out, wherever it came from."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -47,12 +48,18 @@ class Runs(MemoryRunStore):
         self.refuses = False
 
     async def raise_label(
-        self, run: RunId, label: Label, source: Source | None, program: ScriptId | None = None
+        self,
+        run: RunId,
+        label: Label,
+        source: Source | None,
+        program: ScriptId | None = None,
+        *,
+        more: Sequence[Source] = (),
     ) -> Run:
         if self.refuses and label.confidentiality is Confidentiality.SECRET:
             raise AuditUnavailable("the label could not be stored")
         self.raised.append((label, source))
-        return await super().raise_label(run, label, source, program)
+        return await super().raise_label(run, label, source, program, more=more)
 
     @property
     def secret(self) -> bool:

@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -203,12 +204,18 @@ class WatchedRuns(MemoryRunStore):
         self.failure = False
 
     async def raise_label(
-        self, run: RunId, label: Label, source: Source | None, program: ScriptId | None = None
+        self,
+        run: RunId,
+        label: Label,
+        source: Source | None,
+        program: ScriptId | None = None,
+        *,
+        more: Sequence[Source] = (),
     ) -> Run:
         if self.failure:
             raise AuditUnavailable("the label could not be stored")
         self.raised.append((run, label))
-        return await super().raise_label(run, label, source, program)
+        return await super().raise_label(run, label, source, program, more=more)
 
 
 @pytest.fixture
