@@ -32,10 +32,6 @@ NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/s
 """Where it is, if it is: in Debian, where only root's PATH leads to."""
 
 
-_HELD = socket.socket()
-atexit.register(_HELD.close)
-
-
 class StartFailed(Exception):
     """A server did not listen in time; the text ends with what it printed."""
 
@@ -61,8 +57,10 @@ def free_port() -> int:
 @cache
 def nobodys_port() -> int:
     """Return a port that nobody listens at, and nobody can: one that is free may be another's at once."""
-    _HELD.bind(("127.0.0.1", 0))
-    return int(_HELD.getsockname()[1])
+    held = socket.socket()
+    atexit.register(held.close)
+    held.bind(("127.0.0.1", 0))
+    return int(held.getsockname()[1])
 
 
 def free_ports() -> tuple[int, int]:
