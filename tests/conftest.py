@@ -19,17 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests import (
-    backends,
-    forks,
-    loaded,
-    longest_first,
-    quick,
-    remembered,
-    reports,
-    tables,
-    together,
-)
+from tests import backends, forks, longest_first, quick, remembered, reports, tables, together
 
 if TYPE_CHECKING:
     from tests.postgres import Postgres
@@ -50,10 +40,6 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[remembered.KEPT_IN] = tempfile.mkdtemp(prefix="douane-remembered-")
         if backends.SHARED:
             config.pluginmanager.register(backends.Counted())
-        workers = len(config.getoption("tx", None) or ())
-        if workers > len(os.sched_getaffinity(0)):  # else all load at the same time
-            whole = [one for one in ("--together", "--full") if config.getoption(one)]
-            config.option.tx = loaded.forking(workers, [*whole, *config.args])
     remembered.begin()
     tables.begin()
     forks.begin()
@@ -117,7 +103,6 @@ def pytest_collection_finish() -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     forks.end()
-    loaded.end()
     if not hasattr(config, "workerinput"):
         shutil.rmtree(os.environ.pop(remembered.KEPT_IN), ignore_errors=True)
 

@@ -176,14 +176,14 @@ def _become(asked: dict[str, Any]) -> None:
     time.tzset()
     for which, limits in asked["limits"].items():
         resource.setrlimit(int(which), tuple(limits))
-    forget()
+    _forget()
     try:
         _run(asked["module"], asked["arguments"])
-    except SystemExit as over:
-        if over.code is not None and not isinstance(over.code, int):
+    except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
             raise
-        end(over.code or 0)
-    end(0)
+        _end(end.code or 0)
+    _end(0)
 
 
 def _run(module: str, arguments: list[str]) -> None:
@@ -194,7 +194,7 @@ def _run(module: str, arguments: list[str]) -> None:
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
-def end(status: int) -> NoReturn:
+def _end(status: int) -> NoReturn:
     """Do what is done at the end of an interpreter, apart from taking its modules to pieces.
 
     They are the server's as well: to let go of each copies most of the memory, for a fifth of a second
@@ -215,7 +215,7 @@ def _connect(output: int, errors: int) -> None:
         os.close(mine)
 
 
-def forget() -> None:
+def _forget() -> None:
     """Make anew what a module makes once for its process, and what is not to be alike in two."""
     foundation._PROCESS = secrets.token_hex(6)
     ids._PROCESS = secrets.token_hex(8)
