@@ -3,10 +3,9 @@
 Property tests are alike at every run: the same examples, and no deadline on a busy machine; more of
 them with `--full`. `pytest --hypothesis-profile default` looks at new examples.
 
-Gateways are forked from a process that has loaded them, and workers from one that has loaded the
-tests; what was found out about a policy is remembered for the run (`tests.forks`, `tests.loaded`,
-`tests.remembered`). What wants PostgreSQL gets one (`tests.postgres`), and with
-`DOUANE_TEST_STORAGE=postgres` every gateway (`tests.backends`).
+Gateways are forked from a process that has loaded them, and what was found out about a policy is
+remembered for the run (`tests.forks`, `tests.remembered`). What wants PostgreSQL gets one
+(`tests.postgres`), and with `DOUANE_TEST_STORAGE=postgres` every gateway (`tests.backends`).
 """
 
 import gc
