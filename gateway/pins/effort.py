@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from gateway.domain.nodes import objects_in
+from gateway.pins.patterns import matching, open_states, patterns
 
 _HERE = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
@@ -40,14 +41,16 @@ _MAPPINGS = frozenset({"properties", "patternProperties", "dependentSchemas", "d
 class Effort:
     """Counts the schemas that one value meets in the worst case, with those of its members.
 
-    A reference counts as often as it is followed. What a value of one depth costs is worked out
-    once; each schema is looked at once a level. What would take long to count counts as endless.
+    A reference counts as often as it is followed, and a pattern as what it costs for the texts that it
+    is tried on. What a value of one depth costs is worked out once; each schema is looked at once a
+    level. What would take long to count counts as endless.
     """
 
     def __init__(self, schema: Any) -> None:
         self._root = schema
         self._known: dict[tuple[int, int], int] = {}
         self._open: set[tuple[int, int]] = set()
+        self._open_states: dict[str, int] = {}
         self._left = 0
         self._lock = Lock()
         self._anchors = dict(_anchors(schema))
@@ -74,7 +77,7 @@ class Effort:
                 return ENDLESS
             found += len(values)
             if isinstance(schema, dict):
-                found += len(values) * _compared(schema)
+                found += len(values) * _compared(schema) + self._matched(schema, values)
                 for word, inner in schema.items():
                     waiting += self._met(word, inner, values)
         return found
@@ -94,6 +97,19 @@ class Effort:
             for inner in _subschemas(word, content) if below else ():
                 yield inner, below
 
+    def _matched(self, schema: Mapping[str, Any], values: list[Any]) -> int:
+        """Return what it costs to try the patterns in `schema` on the texts and names of `values`."""
+        if not (found := list(patterns(schema))):
+            return 0
+        texts = sum(_octets(one) for one in values if type(one) is str)
+        names = sum(_octets(name) for one in values if type(one) is dict for name in one)
+        return sum(self._matching(pattern, texts + names) for pattern in found)
+
+    def _matching(self, pattern: str, octets: int) -> int:
+        if (found := self._open_states.get(pattern)) is None:
+            found = self._open_states[pattern] = open_states(pattern)
+        return matching(found, octets)
+
     def _count(self, schema: Any, depth: int) -> int:
         if not isinstance(schema, dict) or depth < 0:
             return 1
@@ -105,7 +121,7 @@ class Effort:
             # 9.4.1). A validator that notices still goes round by every way there is.
             return ENDLESS
         self._open.add(key)
-        count = 1 + _compared(schema)
+        count = 1 + _compared(schema) + sum(1 + self._matching(one, 1) for one in patterns(schema))
         for inner, below in self._inner(schema):
             self._left -= 1
             if self._left <= 0:
@@ -160,6 +176,10 @@ def _compared(schema: Mapping[str, Any]) -> int:
     if isinstance(options, list):
         compared += sum(isinstance(option, dict | list) for option in options)
     return compared
+
+
+def _octets(text: str) -> int:
+    return len(text) if text.isascii() else 4 * len(text)
 
 
 def _named(values: list[Any], names: Mapping[str, Any]) -> Mapping[str, list[Any]]:

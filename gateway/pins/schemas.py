@@ -11,7 +11,7 @@ from gateway.domain._value import value
 from gateway.domain.document import member_path
 from gateway.pins.effort import ENDLESS, Effort, is_large, names_itself_inside
 from gateway.pins.members import every_property
-from gateway.pins.patterns import heavy_states, takes_long_to_make
+from gateway.pins.patterns import takes_long_to_make
 from gateway.pins.visible import visible
 
 MOST_EFFORT = 20_000
@@ -20,10 +20,6 @@ MOST_EFFORT = 20_000
 MOST_WORK = 300_000
 """Schemas that all of a message's values may meet: some tens of milliseconds at the very worst. As
 long as it checks, the library lets nobody else have the interpreter, in whatever thread."""
-
-_MOST_MATCHED = 2_000_000
-"""States of large patterns times bytes of message: some milliseconds. A pattern of a thousand states
-takes seconds for a megabyte, linear though it is."""
 
 _MOST_TOLD_OF = 5_000_000
 """Bytes of schema times bytes of message: the library finds all mismatches, and quotes the schema
@@ -38,6 +34,10 @@ _LONGEST_NAME = 128
 _LINEAR = jsonschema_rs.RegexOptions(size_limit=8 * 1024**2, dfa_size_limit=128 * 1024)
 """Patterns take time linear in the text: no lookaround, no backreference, no backtracking. In bytes,
 what one is compiled to, and what the engine remembers of it while it goes through a text."""
+
+
+_UNCHECKED = {"regex": lambda _: True}
+"""A format of the older drafts, for which each value would be compiled, however large that becomes."""
 
 
 class UnusableSchema(ValueError):
@@ -84,12 +84,11 @@ class SchemaCheck:
         self._schema = schema
         self._effort = Effort(schema)
         self._octets = len(json.dumps(schema))
-        self._states = heavy_states(schema)
         if _count(self._effort, _SHALLOW) > MOST_EFFORT:
             raise UnusableSchema("checking a value by it could take too long")
         try:
             self._validator = jsonschema_rs.validator_for(
-                schema, retriever=_fetch_nothing, pattern_options=_LINEAR
+                schema, retriever=_fetch_nothing, pattern_options=_LINEAR, formats=_UNCHECKED
             )
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise UnusableSchema(
@@ -142,8 +141,6 @@ class SchemaCheck:
         return Problem(path=path, keyword=keyword, expected=_expected(error.kind.as_dict()))
 
     def _takes_too_long(self, content: Any, size: int) -> bool:
-        if self._states * size > _MOST_MATCHED:
-            return True
         # Every value is at least two bytes of text, so most messages need no counting.
         if self._most * size < MOST_WORK:
             return False

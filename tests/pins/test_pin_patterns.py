@@ -2,8 +2,11 @@
 
 import pytest
 
-from gateway.pins.patterns import LIGHT, heavy_states, states
-from gateway.pins.schemas import SchemaCheck
+from gateway.pins.patterns import matching, open_states, states
+from gateway.pins.schemas import SchemaCheck, UnusableSchema
+
+_UNIT = 8
+"""States that one octet passes in the time that a schema takes."""
 
 
 @pytest.mark.parametrize(
@@ -24,16 +27,52 @@ def test_repetitions_are_counted_as_often_as_they_stand(pattern, size):
     assert size <= states(pattern) <= size + 3
 
 
-def test_ordinary_patterns_are_light():
-    for pattern in (r"^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$", r"^\d{4}-\d{2}-\d{2}$"):
-        assert states(pattern) < LIGHT
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$",
+        r"^\d{4}-\d{2}-\d{2}$",
+        r"^.{1,4096}$",
+        r"^[A-Za-z0-9+/=]*$",
+        r"^[a-z][a-z0-9-]{0,62}[a-z0-9]$",
+        r"^[^@\s]+@[^@\s]+\.[a-z]{2,}$",
+        "[01]*x",
+    ],
+)
+def test_where_few_states_are_open_at_once_the_engine_remembers_them(pattern):
+    assert matching(open_states(pattern), 1_000_000) < 20_000
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "1[01]{200}x",
+        "^[01]*1[01]{200}x",
+        "^[01]+1[01]{200}x",
+        "^[01]?1[01]{200}x",
+        "^[01]{3,}1[01]{200}x",
+        "^[01]{3,9}1[01]{200}x",
+        "^([01]{200}x)*$",
+        "^([01]{100}x){2,3}$",
+        "^(a|[01]{200}|b)1[01]{200}x",
+        "^a|1[01]{200}x",
+        "^*1[01]{200}x",
+        "^(a*b){200}",
+    ],
+)
+def test_what_may_begin_at_many_places_costs_its_states(pattern):
+    assert matching(open_states(pattern), 1_000_000) >= 200 * 1_000_000 // _UNIT
+
+
+_BLOWS_UP = "[01]*1[01]{1000}x"
 
 
 @pytest.mark.parametrize(
     "schema",
     [
-        {"type": "object", "properties": {"a": {"type": "string", "pattern": "[01]*1[01]{1000}x"}}},
-        {"type": "object", "patternProperties": {"[01]*1[01]{1000}x": {}}},
+        {"type": "object", "properties": {"a": {"type": "string", "pattern": _BLOWS_UP}}},
+        {"type": "object", "patternProperties": {_BLOWS_UP: {}}},
+        {"type": "object", "propertyNames": {"pattern": _BLOWS_UP}},
         {
             "$defs": {"b": {"pattern": "[01]*1([01]{40}){40}x"}},
             "properties": {"a": {"$ref": "#/$defs/b"}},
@@ -41,8 +80,41 @@ def test_ordinary_patterns_are_light():
     ],
 )
 def test_a_large_pattern_is_not_tried_on_a_long_text(schema):
-    check = SchemaCheck(schema)
-    assert heavy_states(schema) > LIGHT
-    (problem,) = check.problems({"a": "01" * 50_000}, 100_010)
+    check, text = SchemaCheck(schema), "01" * 50_000
+    content = {text: 1} if "properties" not in schema and "$defs" not in schema else {"a": text}
+    (problem,) = check.problems(content, 100_010)
     assert (problem.keyword, problem.expected) == ("size", "too much to check")
-    assert [problem.keyword for problem in check.problems({"a": "01"}, 12)] in (["pattern"], [])
+    told = [problem.keyword for problem in check.problems({"a": "01"}, 12)]
+    assert told in (["pattern"], ["propertyNames"], [])
+
+
+def test_a_pattern_counts_as_often_as_it_is_tried():
+    parts = [{"not": {"pattern": f"1[01]{{12}}x{number}"}} for number in range(1_000)]
+    (problem,) = SchemaCheck({"allOf": parts}).problems("01" * 500, 1_002)
+    assert problem.expected == "too much to check"
+    once = {"$defs": {"a": {"pattern": "1[01]{200}x"}}, "allOf": [{"$ref": "#/$defs/a"}] * 50}
+    (problem,) = SchemaCheck(once).problems("01" * 500, 1_002)
+    assert problem.expected == "too much to check"
+
+
+def test_a_sign_that_is_long_in_octets_counts_as_long():
+    check = SchemaCheck({"pattern": "[é1][é1]{200}x"})
+    (problem,) = check.problems("é" * 10_000, 20_002)
+    assert problem.expected == "too much to check"
+
+
+def test_a_long_text_beside_a_large_pattern_is_none_of_its_matter():
+    schema = {"properties": {"a": {"pattern": "^([0-9]{1,9}x){20}$"}, "b": {"type": "string"}}}
+    assert not SchemaCheck(schema).problems({"a": "1x" * 20, "b": "01" * 2_000_000}, 4_000_060)
+
+
+def test_a_pattern_with_comments_in_it_is_no_pattern():
+    for pattern in ("(?x)a", "^(?ix)#[\n(0|1)*1(0|1){200}x#]", "(?x:a)"):
+        with pytest.raises(UnusableSchema, match="too long to be made ready"):
+            SchemaCheck({"pattern": pattern})
+
+
+def test_a_value_of_the_older_drafts_is_not_compiled():
+    draft = "http://json-schema.org/draft-07/schema#"
+    check = SchemaCheck({"$schema": draft, "items": {"format": "regex"}})
+    assert not check.problems([r"\p{L}{9000000}", "("], 30)
