@@ -185,13 +185,16 @@ class Journal:
             self._put(self._now.end, lines)
         except OSError as error:
             raise self._failed(error) from error
-        self._require_in_place()
+        if not self.is_in_place():
+            raise JournalFailed(self.problem)
         self._now.end += len(lines)
         self._now.last = first + len(entries) - 1
         return True
 
     def sync(self) -> None:
         """Wait until what was written survives a power cut; from a thread of its own.
+
+        It does if the journal is in place after that, which the event loop says.
 
         Raises:
             JournalFailed: It may not. It takes no records any more.
@@ -201,7 +204,16 @@ class Journal:
             os.fdatasync(self._descriptor)
         except OSError as error:
             raise self._failed(error) from error
-        self._require_in_place()
+
+    def is_in_place(self) -> bool:
+        """Say whether what is written is found at the next start; if not, it takes no records any more.
+
+        Whoever renames or deletes the file takes it away from whoever opens it next.
+        """
+        if self._identity.is_current():
+            return True
+        self.problem = "the journal was renamed or deleted"
+        return False
 
     def taken(self, size: int) -> None:
         """Hear that the log has so many records, as durably as it was promised."""
@@ -223,12 +235,6 @@ class Journal:
     def _failed(self, error: OSError) -> JournalFailed:
         self.problem = f"the journal cannot be written: {error.strerror}"
         return JournalFailed(self.problem)
-
-    def _require_in_place(self) -> None:
-        # What is written to a file that nobody can find any more is not there at the next start.
-        if not self._identity.is_current():
-            self.problem = "the journal was renamed or deleted"
-            raise JournalFailed(self.problem)
 
     def _turn_to(self, half: _Half) -> None:
         nonce = secrets.token_hex(8)

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
 
 from gateway.storage.committer import Item
 from gateway.storage.journal import Journal, JournalFailed
@@ -12,44 +13,49 @@ Synced = Callable[[list[Item], str], None]
 
 
 class Syncing:
-    """While one wait for the disk lasts, the next one's records gather."""
+    """While one wait for the disk lasts, the next one's records gather.
+
+    Each time that the thread takes the interpreter over, calls wait: it does so as seldom as it can.
+    """
 
     def __init__(self, journal: Journal, synced: Synced) -> None:
         self._journal = journal
         self._synced = synced
         self._loop = asyncio.get_running_loop()
-        self._written: list[Item] = []
-        self._changed = threading.Condition()
-        self._closing = False
+        self._written: SimpleQueue[list[Item]] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="douane-journal", daemon=True)
         self._thread.start()
 
     def add(self, items: list[Item]) -> None:
         """Have those who wait for these told, once the disk has them."""
-        with self._changed:
-            self._written += items
-            self._changed.notify()
+        self._written.put(items)
 
     async def close(self) -> None:
         """Return once everybody is told, or is about to be."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
+        self._written.put([])
         await asyncio.to_thread(self._thread.join)
 
     def _work(self) -> None:
-        while items := self._next():
-            problem = ""
-            try:
-                self._journal.sync()
-            except JournalFailed as error:
-                problem = str(error)
-            if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._synced, items, problem)
+        is_open = True
+        while is_open:
+            parts = [self._written.get(), *self._more()]
+            is_open = all(parts)
+            if items := [item for part in parts for item in part]:
+                self._sync(items)
 
-    def _next(self) -> list[Item]:
-        with self._changed:
-            while not self._written and not self._closing:
-                self._changed.wait()
-            items, self._written = self._written, []
-        return items
+    def _sync(self, items: list[Item]) -> None:
+        problem = ""
+        try:
+            self._journal.sync()
+        except JournalFailed as error:
+            problem = str(error)
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._synced, items, problem)
+
+    def _more(self) -> list[list[Item]]:
+        found: list[list[Item]] = []
+        try:
+            while True:
+                found.append(self._written.get_nowait())
+        except Empty:
+            return found

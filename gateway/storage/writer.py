@@ -10,6 +10,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from gateway.audit.record import Entry
@@ -82,7 +83,7 @@ class Writer:
         self._queue = Queue()
         self._journal = journal
         self._syncing = (
-            Syncing(journal, self._synced)
+            Syncing(journal, partial(self._synced, journal=journal))
             if journal is not None and durability is Durability.POWER
             else None
         )
@@ -277,11 +278,11 @@ class Writer:
             self._syncing.add(items)
         return True
 
-    def _synced(self, items: list[Item], problem: str) -> None:
-        if not problem:
+    def _synced(self, items: list[Item], problem: str, journal: Journal) -> None:
+        if not problem and journal.is_in_place():
             _acknowledge(items)
             return
-        logger.error("records wait for the database from now on: %s", problem)
+        logger.error("records wait for the database from now on: %s", problem or journal.problem)
         self._queue.wake()
 
     def _expire(self) -> None:

@@ -347,6 +347,7 @@ async def test_without_the_journal_a_record_waits_for_the_database(
         with locked(tmp_path / "var"):
             waiting = asyncio.ensure_future(append(store, "a"))
             while "records wait for the database from now on: gone" not in caplog.text:
+                assert not waiting.done()
                 await asyncio.sleep(0)
             await some_turns()
             assert not waiting.done()
@@ -373,3 +374,31 @@ async def test_a_record_is_told_of_only_once_the_disk_has_it(
         assert not second.done()
         synced.set()
         assert [(await one).leaf_index for one in (first, second)] == [0, 1]
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_a_journal_that_is_gone_once_the_disk_has_it_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    data_dir = tmp_path / "var"
+    synced, sync = threading.Event(), Journal.sync
+
+    def waits(journal: Journal) -> None:
+        synced.wait(30)
+        sync(journal)
+
+    async with opened(data_dir, Durability.POWER) as store:
+        monkeypatch.setattr(Journal, "sync", waits)
+        with locked(data_dir):
+            told = asyncio.ensure_future(append(store, "a"))
+            while waiting_in(data_dir) < 1:
+                await asyncio.sleep(0.01)
+            (data_dir / JOURNAL).rename(tmp_path / "elsewhere")
+            synced.set()
+            while "renamed or deleted" not in caplog.text:
+                assert not told.done()
+                await asyncio.sleep(0.01)
+            await some_turns()
+            assert not told.done()
+        assert (await told).leaf_index == 0
+        assert rows(data_dir) == ["a"]
