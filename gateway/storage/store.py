@@ -16,7 +16,6 @@ from gateway.domain.quotas import Charge
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.flow.redaction import RecordScreen
 from gateway.ports import Clock
-from gateway.ports.board import PolicyBoard
 from gateway.ports.secrets import Sealer
 from gateway.storage.approvals import DurableApprovalStore
 from gateway.storage.baselines import DurableBaselines
@@ -67,7 +66,7 @@ _HASHED = Levels(Level(redaction=Redaction.HASHED))
 class Store(Encoding):
     """The stores of a running gateway. One process has a data directory open at a time."""
 
-    board: PolicyBoard | None = None
+    board: None = None
     """Where many gateways agree on a policy: there is one."""
     allowance: None = None
     """Where they count together."""
