@@ -32,9 +32,8 @@ from gateway.domain.programs import (
     ProgramStatus,
     ProgramTool,
     Redact,
-    digest_of,
 )
-from gateway.domain.scripts import Script, ScriptId
+from gateway.domain.scripts import Script, ScriptId, digest_of
 from gateway.domain.tools import Kind
 from gateway.errors import BadCommand, Denied, RateLimited
 from gateway.ports import Clock

@@ -3,13 +3,14 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import field
 from enum import StrEnum
-from typing import Any, NewType
+from typing import Any, Final, NewType
 
 from gateway.domain._value import value
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.flow import FlowReview, Run, RunId, Task
 from gateway.domain.identity import Credential, Principal
 from gateway.domain.labels import Effect, Label
+from gateway.domain.nodes import MOST_NODES, marks_in
 from gateway.domain.premises import NOTHING, Premises, Uses
 from gateway.domain.scripts import InScript
 from gateway.domain.tools import OWN, Pinned, Profile, Target, UpstreamId
@@ -19,6 +20,14 @@ CallId = NewType("CallId", str)
 
 AGGREGATE = "/mcp"
 """The endpoint in front of every server."""
+_CALL: Final = 16 * 1024
+"""Bytes that a call takes with all that is known of it, however little it says."""
+_A_BYTE: Final = 6
+"""Its body as it came, and its texts as they were read and as they are written again: one wide
+character makes all of a text wide."""
+_A_NODE: Final = 128
+_LONG: Final = 1024 * 1024
+"""Nobody goes through so much to count its nodes."""
 
 
 class OriginKind(StrEnum):
@@ -132,6 +141,13 @@ class Call:
     def session_of(self) -> UpstreamId:
         """Whose session id `session` seals: the server's, or in front of all servers our own."""
         return OWN if self.endpoint == AGGREGATE else self.server
+
+
+def octets_of_call(call: Call) -> int:
+    """Return how many bytes it takes at most to keep `call` as it was read, whatever shape it has."""
+    body = call.message.body
+    nodes = MOST_NODES if len(body) > _LONG else min(marks_in(body), MOST_NODES)
+    return _CALL + _A_BYTE * len(body) + _A_NODE * nodes
 
 
 @value

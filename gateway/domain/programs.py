@@ -1,12 +1,12 @@
 """A program that calls tools: its text, what it may use up, and what became of it."""
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from gateway.domain._value import value
+from gateway.domain.scripts import digest_of
 
 Redact: TypeAlias = Callable[[str], str]
 """Takes out of a text what its reader must not see: secrets that we hold, and what looks like one."""
@@ -81,11 +81,6 @@ class Program:
     def sha256(self) -> str:
         """Of the text, in hexadecimal."""
         return digest_of(self.code)
-
-
-def digest_of(code: str) -> str:
-    """Return the SHA-256 of a program's text, in hexadecimal."""
-    return hashlib.sha256(code.encode(errors="surrogatepass")).hexdigest()
 
 
 class ProgramStatus(StrEnum):

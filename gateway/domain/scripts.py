@@ -1,5 +1,6 @@
 """Programs that call tools: where a call stands in one, and what one may call."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NewType
 
@@ -61,6 +62,11 @@ class InScript:
     script: Script
     seq: int
     """Counted from 1 in the order in which the program made its calls; 0 where nobody counts."""
+
+
+def digest_of(code: str) -> str:
+    """Return the SHA-256 of a program's text, in hexadecimal."""
+    return hashlib.sha256(code.encode(errors="surrogatepass")).hexdigest()
 
 
 def ended_by(script: Script, waiting: Iterable[Script]) -> list[ScriptId]:

@@ -2,26 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final
-
-from gateway.domain.calls import Call
-from gateway.domain.nodes import MOST_NODES, marks_in
-
-_CALL: Final = 16 * 1024
-"""Bytes that a call takes with all that is known of it, however little it says."""
-_A_BYTE: Final = 6
-"""Its body as it came, and its texts as they were read and as they are written again: one wide
-character makes all of a text wide."""
-_A_NODE: Final = 128
-_LONG: Final = 1024 * 1024
-"""Nobody goes through so much to count its nodes."""
-
-
-def octets_of_call(call: Call) -> int:
-    """Return how many bytes it takes at most to keep `call` as it was read, whatever shape it has."""
-    body = call.message.body
-    nodes = MOST_NODES if len(body) > _LONG else min(marks_in(body), MOST_NODES)
-    return _CALL + _A_BYTE * len(body) + _A_NODE * nodes
 
 
 class Shares:

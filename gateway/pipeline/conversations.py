@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from gateway.domain.bounded import Bounded, digest_of, octets_of
-from gateway.domain.calls import Asked, Call, Permit, whatever_has_changed
+from gateway.domain.calls import Asked, Call, Permit, octets_of_call, whatever_has_changed
 from gateway.domain.identity import Principal
-from gateway.domain.shares import octets_of_call
 from gateway.errors import ProtocolError
 from gateway.pipeline.asides import Asides
 from gateway.pipeline.trail import Trail

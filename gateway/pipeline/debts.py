@@ -16,13 +16,13 @@ from typing import Final
 from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.bounded import Bounded
-from gateway.domain.calls import Call, Permit, whatever_has_changed
+from gateway.domain.calls import Call, Permit, octets_of_call, whatever_has_changed
 from gateway.domain.flow import Run, RunHandle, RunHint, RunId, Source, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Label
 from gateway.domain.planes import Debt, Plane, Reports
 from gateway.domain.scripts import ScriptId
-from gateway.domain.shares import Shares, octets_of_call
+from gateway.domain.shares import Shares
 from gateway.errors import AuditUnavailable, Fault, RateLimited
 from gateway.pipeline.labels import source_of
 from gateway.pipeline.owing import Owing

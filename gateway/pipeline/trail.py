@@ -13,7 +13,7 @@ from gateway.domain.flow import FlowReview, Run
 from gateway.domain.identity import Principal
 from gateway.domain.labels import BOTTOM, Effect, Label
 from gateway.domain.late import LateCall
-from gateway.domain.programs import digest_of
+from gateway.domain.scripts import digest_of
 from gateway.domain.tools import OWN, Kind, Pin, Pinned, Target
 from gateway.errors import ApprovalRequired, Fault, GatewayError
 from gateway.pipeline.counts import Taken

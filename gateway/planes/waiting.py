@@ -6,8 +6,9 @@ from dataclasses import field
 from typing import Final
 
 from gateway.domain._value import value
+from gateway.domain.calls import octets_of_call
 from gateway.domain.planes import Plane
-from gateway.domain.shares import Shares, octets_of_call
+from gateway.domain.shares import Shares
 from gateway.errors import RateLimited
 from gateway.pipeline.plane_results import Pending
 

@@ -28,15 +28,14 @@ from gateway.upstream.faults import late, unusable
 from gateway.upstream.own_sessions import Session, Sessions, request, worded
 from gateway.upstream.replies import ErrorAnswer, discard, read_in_turn, result_of
 from gateway.wire import jsontext
+from gateway.wire.bare_notices import ACKNOWLEDGED, UPDATED
 from gateway.wire.eras import headers_for
 from gateway.wire.inbound import CONTENT_TYPE
 from gateway.wire.jsonrpc import INVALID_REQUEST
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.notices import (
-    ACKNOWLEDGED,
     RESOURCES_CHANGED,
     SUBSCRIPTION_KEY,
-    UPDATED,
     honored,
     listening,
 )

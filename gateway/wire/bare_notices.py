@@ -11,10 +11,11 @@ from gateway.domain.calls import Message
 from gateway.domain.vocabulary import names_in
 from gateway.wire.bounds import within
 from gateway.wire.jsonrpc import is_id
-from gateway.wire.notices import ACKNOWLEDGED, UPDATED
 from gateway.wire.operations import CANCELLED
 from gateway.wire.outgoing import SUBSCRIPTION
 
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+UPDATED: Final = "notifications/resources/updated"
 _META: Final = "_meta"
 _WANTED: Final = "notifications"
 _URIS: Final = "resourceSubscriptions"

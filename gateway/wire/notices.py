@@ -6,12 +6,11 @@ from typing import Any, Final
 from gateway.domain.calls import Message
 from gateway.domain.tools import Kind
 from gateway.wire import jsontext
+from gateway.wire.bare_notices import ACKNOWLEDGED, UPDATED
 from gateway.wire.server_message import ServerMessage, with_member
 
 SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 """In `_meta` of all that is said on a stream of the stateless revision: the id of its request."""
-ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
-UPDATED: Final = "notifications/resources/updated"
 RESOURCES_CHANGED: Final = "notifications/resources/list_changed"
 TASK_IDS: Final = "taskIds"
 _TASKS: Final = "notifications/tasks"

@@ -12,7 +12,8 @@ import pytest
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.labels import BOTTOM, Confidentiality
-from gateway.domain.programs import SandboxLimits, digest_of
+from gateway.domain.programs import SandboxLimits
+from gateway.domain.scripts import digest_of
 from gateway.domain.tools import Profile
 from gateway.sandbox.monty import monty_engine
 from tests.builtin.answering import answer

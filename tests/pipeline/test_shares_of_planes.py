@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.calls import octets_of_call
 from gateway.domain.planes import Reports
-from gateway.domain.shares import Shares, octets_of_call
+from gateway.domain.shares import Shares
 from gateway.errors import AuditUnavailable
 from gateway.pipeline.debts import Debts
 from gateway.pipeline.plane_records import Asking

@@ -16,8 +16,8 @@ from gateway.domain.programs import (
     ProgramStatus,
     ProgramTool,
     SandboxLimits,
-    digest_of,
 )
+from gateway.domain.scripts import digest_of
 from gateway.errors import RateLimited
 from gateway.sandbox import deno_check, jail
 from gateway.sandbox.compiler_errors import Mistake, mistakes, wrapped
