@@ -29,7 +29,7 @@ ROOTS = (
     "gateway.policy.host",
     "gateway.policy.reload",
     "gateway.policy.stopping",
-    "gateway.storage.store",
+    "gateway.storage.call_store",
     "gateway.upstream.client",
     "gateway.upstream.crawler",
     "gateway.upstream.directory",

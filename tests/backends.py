@@ -19,9 +19,9 @@ import pytest
 from psycopg.errors import DuplicateObject, UniqueViolation
 
 from gateway.ports import Clock
+from gateway.storage.beside import waiting_in
 from gateway.storage.database import DATABASE
 from gateway.storage.identity.store import IdentityStores
-from gateway.storage.keeping import waiting_in
 from gateway.storage.kek import new_key
 from gateway.storage.postgres.base import made
 from gateway.storage.postgres.identity import open_identity

@@ -1,16 +1,33 @@
 """What is looked up in a data directory from beside its gateway, also while that runs."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from gateway.audit.bundle import BundleVerification
 from gateway.audit.cosignature import WitnessKey
 from gateway.domain.tools import Pin
 from gateway.storage.database import DATABASE
-from gateway.storage.keeping import waiting_in
+from gateway.storage.journal import JOURNAL, Journal
+from gateway.storage.keys import audit_key
 from gateway.storage.pins import read_pins
+from gateway.storage.reader import AuditReader
 from gateway.storage.segments import segment_verified
 from gateway.storage.verify import Verification, own_verifier, verify
+
+
+def waiting_in(data_dir: Path) -> int:
+    """Return how many records stand in the journal of a log, and not in its database yet.
+
+    Raises:
+        ConfigError: There is no log, or the journal is not its.
+        OSError: The journal cannot be read.
+
+    """
+    secret = audit_key(data_dir).private_bytes_raw()
+    with closing(AuditReader.open(data_dir / DATABASE)) as reader:
+        size, log_id = reader.newest() + 1, reader.log_id
+    return len(Journal.look(data_dir / JOURNAL, log_id=log_id, secret=secret).beyond(size))
 
 
 class SqliteBeside:

@@ -20,8 +20,6 @@ from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE, Database
 from gateway.storage.files import rename
 from gateway.storage.journal import JOURNAL, Journal, OtherJournal
-from gateway.storage.keys import audit_key
-from gateway.storage.reader import AuditReader
 from gateway.storage.recovery import Found, FromJournal, WalTail, found_in
 from gateway.storage.spool import Spool
 from gateway.storage.spooling import (
@@ -165,20 +163,6 @@ def opened_journal(
         raise
     missing = left.missing_beyond(size)
     return journal, FromJournal(records=len(entries), missing=missing, set_aside=set_aside)
-
-
-def waiting_in(data_dir: Path) -> int:
-    """Return how many records stand in the journal of a log, and not in its database yet.
-
-    Raises:
-        ConfigError: There is no log, or the journal is not its.
-        OSError: The journal cannot be read.
-
-    """
-    secret = audit_key(data_dir).private_bytes_raw()
-    with closing(AuditReader.open(data_dir / DATABASE)) as reader:
-        size, log_id = reader.newest() + 1, reader.log_id
-    return len(Journal.look(data_dir / JOURNAL, log_id=log_id, secret=secret).beyond(size))
 
 
 def found_before(

@@ -15,10 +15,10 @@ from gateway.config.storage import Storage
 from gateway.domain.audit import LogEntry, RecordKind
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.storage import committer
+from gateway.storage.beside import waiting_in
 from gateway.storage.connection import Durability
 from gateway.storage.database import CHECKPOINT, DATABASE
 from gateway.storage.journal import JOURNAL, Journal, JournalFailed
-from gateway.storage.keeping import waiting_in
 from gateway.storage.store import Store
 from gateway.storage.verify import own_verifier, verify
 from gateway.wiring import told_of_journal

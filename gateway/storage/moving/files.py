@@ -11,6 +11,7 @@ from gateway.audit.record import COLUMNS, columns_of
 from gateway.domain.secrets import DataKey
 from gateway.errors import ConfigError
 from gateway.ports.secrets import Sealer
+from gateway.storage.beside import waiting_in
 from gateway.storage.connection import Durability, open_reader, open_writer
 from gateway.storage.database import CHECKPOINT, DATABASE
 from gateway.storage.files import (
@@ -21,7 +22,7 @@ from gateway.storage.files import (
     write_atomically,
 )
 from gateway.storage.identity.database import DATABASE as IDENTITY_DATABASE
-from gateway.storage.keeping import need_nothing_in, waiting_in
+from gateway.storage.keeping import need_nothing_in
 from gateway.storage.keys import SIGNING_KEY, audit_key
 from gateway.storage.moving import key_files
 from gateway.storage.moving.mark import Moved, forget_mark, keep_mark, mark_in
