@@ -6,13 +6,13 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from gateway.domain._value import value
-from gateway.errors import ConfigError, EgressRefused, UpstreamFailed
+from gateway.errors import ConfigError, UpstreamFailed
 from gateway.http1 import (
     AddressInfo,
     HttpFault,
@@ -25,10 +25,13 @@ from gateway.http1 import (
     request,
     system_authorities,
 )
-from gateway.upstream.addresses import IPAddress, IPNetwork, is_public
+from gateway.upstream.addresses import IPAddress
+from gateway.upstream.bounds import EgressPolicy
 from gateway.upstream.resolver import Resolver, SystemResolver
 from gateway.upstream.urls import WebUrl, read_url
 from gateway.wire.jsontext import read_lenient
+
+__all__ = ["EgressPolicy", "GuardedFetcher", "WholeAnswer"]
 
 T = TypeVar("T")
 
@@ -41,50 +44,12 @@ _WHOLE_S = 5.0
 _JSON_DEPTH = 16
 _PUBLIC = "The server gave no usable answer."
 
-_HTTPS_PORT = 443
-_FIRST_UNPRIVILEGED_PORT = 1024
-
 _FIXED_HEADERS = {
     "accept": "application/json",
     "accept-encoding": "identity",
     "connection": "close",
     "user-agent": "douane",
 }
-
-
-@value
-class EgressPolicy:
-    """Where the gateway goes on somebody else's word: to public addresses, over https, on port 443
-    or an unprivileged one; and to the networks that the operator allows, as they like.
-    """
-
-    allow: tuple[IPNetwork, ...] = ()
-    """Reached whether public or not, on any port, also over plain http."""
-
-    @classmethod
-    def of(cls, networks: Sequence[str]) -> Self:
-        """Allow these networks, written as `10.0.0.0/8` or `::1`."""
-        return cls(allow=tuple(map(ip_network, networks)))
-
-    def admit(self, url: WebUrl, addresses: Sequence[IPAddress]) -> None:
-        """Judge a URL with all the addresses that its host has.
-
-        One that may not be reached rules out all: whoever mixes them in is trying something.
-
-        Raises:
-            EgressRefused: There is one.
-
-        """
-        for address in addresses:
-            if any(address in network for network in self.allow):
-                continue
-            if not is_public(address):
-                raise _refused(f"{url.host} is at an address that is not public")
-            if url.scheme != "https":
-                raise _refused(f"{url.host} is not asked for over https")
-            if url.port != _HTTPS_PORT and url.port < _FIRST_UNPRIVILEGED_PORT:
-                # Behind such a port is no web server; the request would be noise in its protocol.
-                raise _refused(f"port {url.port} is another service's")
 
 
 @value
@@ -110,26 +75,6 @@ class WholeAnswer:
         if not isinstance(content, dict):
             raise _unusable("the body is not a JSON object")
         return content
-
-
-@value
-class Bounds:
-    """What a server that somebody registered is held to, at each connection that is made to it."""
-
-    policy: EgressPolicy
-    resolve: Resolver = field(default_factory=SystemResolver, repr=False, compare=False)
-
-    def admit(self, text: str) -> WebUrl:
-        """Return the URL of such a server, if nothing that it says itself stands against it.
-
-        Raises:
-            EgressRefused: It is no plain URL, or names an address that may not be reached.
-
-        """
-        url = read_url(text)
-        if url.address is not None:
-            self.policy.admit(url, (url.address,))
-        return url
 
 
 class GuardedFetcher:
@@ -173,7 +118,7 @@ class GuardedFetcher:
             UpstreamFailed: No whole answer in time.
 
         """
-        return await self._fetch("GET", url, headers or {}, None)
+        return await self._fetched("GET", url, headers or {}, None, self._whole)
 
     async def post(
         self,
@@ -191,7 +136,8 @@ class GuardedFetcher:
 
         """
         media, body = _written(form, json)
-        return await self._fetch("POST", url, {**(headers or {}), "content-type": media}, body)
+        fields = {**(headers or {}), "content-type": media}
+        return await self._fetched("POST", url, fields, body, self._whole)
 
     async def send(self, url: str, body: bytes, *, headers: Mapping[str, str]) -> WholeAnswer:
         """Send `body` as it is, once, and return the answer without its body, which is not read.
@@ -214,11 +160,6 @@ class GuardedFetcher:
 
         """
         return await self._fetched("POST", url, headers, body, self._answered)
-
-    async def _fetch(
-        self, verb: str, text: str, headers: Mapping[str, str], body: bytes | None
-    ) -> WholeAnswer:
-        return await self._fetched(verb, text, headers, body, self._whole)
 
     async def _fetched(
         self,
@@ -325,11 +266,6 @@ def _request(verb: str, url: WebUrl, headers: Mapping[str, str], body: bytes | N
 def _joined(response: Response) -> Mapping[str, str]:
     names = {name for name, _ in response.fields}
     return {name: ", ".join(response.fields.every(name)) for name in names}
-
-
-def _refused(detail: str) -> EgressRefused:
-    unlisted = f"{detail}, and `egress.allow` does not list its address"
-    return EgressRefused("This URL leads where the gateway does not go.", detail=unlisted)
 
 
 def _unusable(detail: str) -> UpstreamFailed:

@@ -2,8 +2,8 @@
 
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import CredentialRequired
+from gateway.upstream.bounds import Bounds
 from gateway.upstream.client import NotSpoken, converse
-from gateway.upstream.egress import Bounds
 from gateway.upstream.exchange import Exchange
 from gateway.upstream.settings import Timeouts, UpstreamSettings
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from gateway.domain._value import value
 from gateway.domain.tools import UpstreamId
-from gateway.upstream.egress import Bounds
+from gateway.upstream.bounds import Bounds
 from gateway.upstream.headers import is_ours
 from gateway.upstream.jail import ProcessLimits
 from gateway.upstream.launch import Launch

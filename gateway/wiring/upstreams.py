@@ -9,8 +9,8 @@ from pathlib import Path
 from gateway.config import Config, Server
 from gateway.domain.tools import UpstreamId
 from gateway.ports import Upstream
+from gateway.upstream.bounds import Bounds, EgressPolicy
 from gateway.upstream.breaker import Breaker, Patience
-from gateway.upstream.egress import Bounds, EgressPolicy
 from gateway.upstream.guarded import GuardedUpstream
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.jail import ProcessLimits, hides, problem

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from gateway.domain.tools import UpstreamId
 from gateway.errors import UpstreamFailed
-from gateway.upstream.egress import Bounds, EgressPolicy
+from gateway.upstream.bounds import Bounds, EgressPolicy
 from gateway.upstream.exchange import Exchange
 from gateway.upstream.settings import Timeouts, UpstreamSettings
 from tests.servers.process import free_port

@@ -9,7 +9,7 @@ import pytest
 from gateway.config import load
 from gateway.config.registered import FILE
 from gateway.errors import BadCommand, ConfigError, NotFound
-from gateway.upstream.egress import Bounds, EgressPolicy
+from gateway.upstream.bounds import Bounds, EgressPolicy
 from gateway.wiring.registration import Registration
 from gateway.wiring.upstreams import upstreams_of
 
