@@ -12,6 +12,11 @@ from gateway.admin.person import Person
 from gateway.domain._value import value
 from gateway.errors import BadCommand, Forbidden
 
+_MOST_PROBLEMS = 10
+_QUICK = 1_000
+"""Problems with arguments that may be listed: the list is made in one step, which holds the interpreter."""
+_LONGEST_NAME = 64
+
 Answer = Awaitable[Any] | AsyncGenerator[Any, None]
 _Act = Callable[..., Answer]
 Tell = Callable[[Person, str, Forbidden], Awaitable[None]]
@@ -133,8 +138,18 @@ class Commands:
 
 
 def _bad(command: str, error: ValidationError) -> BadCommand:
-    problems = "; ".join(
-        f"{'.'.join(map(str, details['loc']))}: {details['msg']}"
-        for details in error.errors(include_url=False, include_context=False)
-    )
-    return BadCommand(f"{command}: {problems}")
+    count = error.error_count()
+    found = error.errors(include_url=False, include_context=False) if count <= _QUICK else []
+    told = [
+        f"{'.'.join(map(_step, details['loc']))}: {details['msg']}"
+        for details in found[:_MOST_PROBLEMS]
+    ]
+    if count > len(told):
+        told.append(f"{count} problems in all")
+    return BadCommand(f"{command}: {'; '.join(told)}")
+
+
+def _step(step: str | int) -> str:
+    """Return a name or a place as it is; of a longer name nothing, for a part of a secret looks like none."""
+    name = str(step)
+    return name if len(name) <= _LONGEST_NAME else "\u2026"

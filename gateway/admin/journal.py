@@ -31,7 +31,10 @@ class Change:
 
 
 _MOST_TOLD = 8 * 1024
-"""Bytes of what a change is of: a record holds that many whatever becomes of them on their way into it."""
+"""Bytes of what a change is of: a record holds that many whatever becomes of them on their way into it.
+
+And characters of each message: what people and servers say at length is not gone through at length.
+"""
 
 
 def require_told(change: Change) -> None:
@@ -186,9 +189,19 @@ class Journal:
         await self._append(change.kind, fields)
 
     async def _append(self, kind: RecordKind, fields: Mapping[str, Any]) -> LogEntry:
+        reasons = [{**one, "message": _cut(one["message"])} for one in fields["reasons"]]
+        fields = {**fields, "reasons": reasons}
         return await self._log.append(
             AuditRecord(kind=kind, time=self._clock(), id=self._new_id(), fields=fields)
         )
+
+
+def _cut(message: str) -> str:
+    if len(message) <= _MOST_TOLD:
+        return message
+    # At the end of a word: a part of a secret looks like none.
+    kept = message[: _MOST_TOLD - 1]
+    return f"{kept.rpartition(' ')[0] or kept}\u2026"
 
 
 def _reasons(change: Change, code: str) -> list[Mapping[str, str]]:

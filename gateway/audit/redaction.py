@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Protocol
 
 from gateway.domain._value import value
@@ -12,6 +13,8 @@ from gateway.domain.tools import OWN
 
 MOST_IN_ONE = 64
 """Items of one array, or members of one object, that are hashed one by one."""
+MOST_QUOTED = 1024
+"""Names in a text that are hashed one by one: no record holds a text with so many hashes whole."""
 MOST_HASHED = 256
 """Strings and numbers of one record that are hashed one by one: each costs two microseconds."""
 
@@ -32,7 +35,8 @@ _HASH = re.compile(r"[hb]\d+:[0-9a-f]{64}$", re.ASCII)
 _QUOTED = "['"
 _FOLDED = str.maketrans("", "", "_- ")
 _CUT = "\u2026"
-_QUOTED_NAME = re.compile(r"\['((?:[^'\\]|\\.)*)'\]")
+# A text that was cut may end within a name.
+_QUOTED_NAME = re.compile(r"\['((?:[^'\\]|\\.)*)(?:'\]|\\?\Z)")
 
 
 class Redaction(StrEnum):
@@ -159,6 +163,8 @@ class Cover:
             return text
         if level.redaction is Redaction.NONE:
             return _QUOTED_NAME.sub("['...']", text)
+        rest = next(islice(_QUOTED_NAME.finditer(text), MOST_QUOTED, None), None)
+        text = text if rest is None else text[: rest.start()]
         return _QUOTED_NAME.sub(lambda found: f"['{self.hash_of(_unquoted(found[1]))}']", text)
 
     def texts(self, content: Any, level: Level) -> Any:

@@ -14,8 +14,8 @@ from gateway.turns import QUICK_NODES, finished
 
 T = TypeVar("T")
 
-_LARGE = ("arguments", "result")
-"""Fields that are as large as callers and servers like."""
+_LARGE = ("arguments", "result", "reasons", "evidence")
+"""Fields that are as large as callers, servers and rules like."""
 
 OF_CALLS = frozenset({RecordKind.INTENT, RecordKind.OUTCOME})
 """Kinds that a call waits for: they may be durable before they have a place in the log."""
@@ -70,8 +70,9 @@ async def to_its_end(appending: Coroutine[Any, Any, T]) -> T:
 
 def is_large(record: AuditRecord) -> bool:
     """Say whether there is so much to hash of `record` that it is done beside the event loop."""
-    new = (name for name in _LARGE if name in record.fields and name not in record.stands)
-    return sum(amount(record.fields[name], QUICK_NODES) for name in new) > QUICK_NODES
+    fields, stands = record.fields, record.stands
+    new = [fields[name] for name in _LARGE if name in fields and name not in stands]
+    return amount(new, QUICK_NODES) > QUICK_NODES
 
 
 async def encoded(encoder: RecordEncoder, record: AuditRecord) -> Entry:

@@ -15,7 +15,8 @@ from gateway.admin import Admin
 from gateway.admin.commands import Commands
 from gateway.admin.journal import Journal
 from gateway.admin.person import Person
-from gateway.errors import AuditUnavailable, GatewayError
+from gateway.domain.audit import AuditRecord
+from gateway.errors import AuditUnavailable, BadCommand, GatewayError, Unauthenticated
 from tests.admin.world import ADMIN, STRANGER, opened
 
 FOR_ANYBODY = {"whoami"}
@@ -120,6 +121,71 @@ async def test_arguments_that_are_none_are_refused_on_record_by_every_command(
             told.clear()
             assert await refused(admin, ADMIN, name, body) is not None, name
             assert [(one["method"], one["code"]) for one in told] == [(name, "bad_command")], name
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        (
+            "policy.stop",
+            {"note": "", "['a']" * 200_000: 1},
+            "\u2026: Extra inputs are not permitted",
+        ),
+        (
+            "pins.approve",
+            {"server": "mail", "reviewed": [0] * 12},
+            "; ".join(
+                [f"reviewed.{at}: Input should be an object" for at in range(10)]
+                + ["12 problems in all"]
+            ),
+        ),
+        (
+            "pins.approve",
+            {"server": "mail", "reviewed": [0] * 50_000},
+            "50000 problems in all",
+        ),
+    ],
+    ids=["a long name", "some problems", "many problems"],
+)
+async def test_arguments_are_refused_in_few_words_however_much_they_are(
+    tmp_path: Path, name: str, arguments: Any, said: str
+) -> None:
+    async with opened(tmp_path) as (admin, _):
+        error = await refused(admin, ADMIN, name, orjson.dumps(arguments))
+    assert error is not None
+    assert error.public == f"{name}: {said}"
+
+
+@pytest.mark.parametrize(
+    ("note", "kept"),
+    [
+        ("a" * 8_192, "a" * 8_192),
+        ("['a']" * 200_000, ("['a']" * 2_000)[:8_191] + "\u2026"),
+        ("why: " + "a" * 8_190, "why:\u2026"),
+    ],
+    ids=["short enough", "one word", "no part of a word"],
+)
+async def test_what_people_say_at_length_is_cut_before_it_is_on_its_way_into_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, note: str, kept: str
+) -> None:
+    async with opened(tmp_path) as (admin, store):
+        written: list[AuditRecord] = []
+        append = store.audit.append
+
+        async def noting(record: AuditRecord) -> Any:
+            written.append(record)
+            return await append(record)
+
+        monkeypatch.setattr(store.audit, "append", noting)
+        await given(admin.commands, ADMIN, "policy.stop", orjson.dumps({"note": note}))
+        error = BadCommand("no", detail=note)
+        await admin.people.refused(ADMIN, "policy.stop", error)
+        await admin.people.unknown(Unauthenticated("no", detail=note), source_ip="")
+        await admin.people.did(ADMIN, "policy.stop", "done", note)
+    told = [{one["message"] for one in record.fields["reasons"]} for record in written]
+    assert len(told) == 4
+    assert [kept in each for each in told] == [True] * 4
+    assert max(len(text) for each in told for text in each) <= 8_192
 
 
 async def test_where_nothing_can_be_recorded_a_command_does_nothing_but_look(

@@ -15,6 +15,7 @@ from gateway.audit.record import RecordEncoder
 from gateway.audit.redaction import (
     MOST_HASHED,
     MOST_IN_ONE,
+    MOST_QUOTED,
     Level,
     Levels,
     Redaction,
@@ -270,6 +271,26 @@ def test_a_name_in_a_path_is_hashed_wherever_the_path_is_told():
     arguments = {"roles": {"bob@example.com": "owner"}}
     full = written(Redaction.FULL, destinations=[place], arguments=arguments)
     assert full["destinations"][0]["value"] == "bob@example.com"
+
+
+def test_a_name_that_was_cut_is_hashed_too():
+    for end in ("bob@exam", "bob@exam\u2026", "bob\\'s", "bob\\"):
+        reasons = [{"code": "c", "message": f"by $['a'] and $['{end}"}]
+        found = written(Redaction.HASHED, reasons=reasons)["reasons"][0]["message"]
+        assert "bob" not in found
+        assert found.startswith(f"by $['{of('a')}'] and $['h1:")
+
+
+def test_of_many_names_no_more_are_hashed_than_a_record_holds(monkeypatch):
+    hashed = []
+    monkeypatch.setattr(KeyedHash, "of", lambda _, name: hashed.append(name) or "h1:" + "0" * 64)
+    names = [f"['{at}']" for at in range(5_000)]
+    found = written(Redaction.HASHED, reasons=[{"code": "c", "message": "".join(names)}])
+    assert found["truncated"] == ["reasons"]
+    assert found["reasons"][0]["message"] == (f"['h1:{'0' * 64}']" * 4)[:240]
+    assert hashed == [str(at) for at in range(MOST_QUOTED)]
+    whole = "".join(names[:800])
+    assert "truncated" not in written(Redaction.HASHED, reasons=[{"code": "c", "message": whole}])
 
 
 # Everything else that a record holds.

@@ -37,6 +37,9 @@ def record(**fields: Any) -> AuditRecord:
         ({"arguments": {"a": [{}] * 5_000}}, True),
         ({"arguments": {"a": "x" * 1_000_000}}, True),
         ({"result": b"x" * 1_000_000}, True),
+        ({"reasons": [{"code": "a", "message": "x"}], "evidence": {"a": "x"}}, False),
+        ({"reasons": [{"code": "a", "message": "x" * 1_000_000}]}, True),
+        ({"evidence": {"a": "x" * 1_000_000}}, True),
     ],
 )
 async def test_a_large_record_is_encoded_beside_the_loop(fields: Any, is_large: bool):
