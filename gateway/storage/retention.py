@@ -14,10 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gateway.audit.bundle import (
-    BundleWriter,
-    bundle_lines,
-)
+from gateway.audit.bundle import BundleWriter, NotABundle, bundle_lines
 from gateway.audit.checkpoint import VerifierKey
 from gateway.audit.tiles import TILE_LEAVES
 from gateway.domain._value import value
@@ -27,7 +24,7 @@ from gateway.storage.connection import Readable, open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.files import create_private, private_directory, rename
 from gateway.storage.removals import CODE, Removal
-from gateway.storage.segments import segment_verified
+from gateway.storage.segments import segment_verified, segment_verified_in
 from gateway.storage.tree import front_of, root_of, tree_at
 from gateway.storage.writer import Writer
 from gateway.turns import Line
@@ -115,6 +112,8 @@ class LogRetention(ABC):
         self._archive = archive
         self._record = record
         self._turn = turn
+        self._verified: set[Segment] = set()
+        """Of those that are in the way of the next removal; while a digest is the same, so is the file."""
 
     async def archive(self, before_us: int) -> list[Segment]:
         """Write what is older into files, as far as it is signed, and return the new ones.
@@ -233,10 +232,11 @@ class LogRetention(ABC):
     def _written(self, before_us: int) -> Segment | None:
         """Write the next segment; `None` if there is nothing to write."""
         with closing(self._opened()) as connection:
-            first = _archived(connection)
-            stop = min(_older(connection, before_us), first + SEGMENT_RECORDS)
-            if stop <= first:
+            front, older = front_of(connection), _older(connection, before_us)
+            missing = _missing(_segments(connection, front, older), front, older)
+            if not missing:
                 return None
+            first, stop = missing.start, min(missing.stop, missing.start + SEGMENT_RECORDS)
             size, note = connection.execute(
                 "SELECT size, note FROM checkpoints WHERE size >= ? ORDER BY size LIMIT 1", (stop,)
             ).fetchone()
@@ -257,7 +257,9 @@ class LogRetention(ABC):
         if path.exists() and _digest_of(path) != digest:
             raise ConfigError(f"{path} is another file, which is not replaced; move it away")
         rename(passing, path)
-        return Segment(first=first, stop=stop, path=str(path), sha256=digest)
+        segment = Segment(first=first, stop=stop, path=str(path), sha256=digest)
+        self._verified.add(segment)
+        return segment
 
     def _removable(self, before_us: int) -> Removal:
         with closing(self._opened()) as connection:
@@ -265,10 +267,11 @@ class LogRetention(ABC):
             older = _older(connection, before_us)
             if older <= front:
                 raise NotRemovable("no whole tile of 256 signed records is older")
-            archived = _archived(connection)
-            if archived < older:
-                first = max(archived, front)
-                raise NotRemovable(f"records {first} to {older - 1} are in no archive yet")
+            segments = _segments(connection, front, older)
+            missing = _missing(segments, front, older)
+            if missing:
+                told = f"records {missing.start} to {missing.stop - 1} are in no archive yet"
+                raise NotRemovable(told)
             behind = connection.execute(
                 "SELECT name, leaf_index FROM cursors WHERE leaf_index < ?", (older - 1,)
             ).fetchall()
@@ -277,11 +280,32 @@ class LogRetention(ABC):
             for held in _holds(connection):
                 if held.first < older:
                     raise NotRemovable(f"{held.name} holds the records from {held.first} on")
-            for first, _stop, path, digest in _segments(connection, front, older):
-                if _digest_of(Path(path)) != digest:
-                    raise NotRemovable(f"{path} is not the archive of the records from {first} on")
+            self._verified.intersection_update(segments)
+            for one in segments:
+                if not self._is_kept(one):
+                    told = f"{one.path} is not the archive of the records from {one.first} on"
+                    raise NotRemovable(told)
             root = tree_at(connection, older).root()
             return Removal(first=front, stop=older, root=root)
+
+    def _is_kept(self, segment: Segment) -> bool:
+        """Say whether its file is there, unchanged, and holds these records of this log, signed.
+
+        What a row of the table says is nothing that anybody signed.
+        """
+        path = Path(segment.path)
+        try:
+            if not path.is_file() or _digest_of(path) != segment.sha256:
+                return False
+            if segment not in self._verified:
+                found = segment_verified_in(path, self._verifier, self._opened)
+                held = (found.first, found.last, found.gaps)
+                if not found.ok or held != (segment.first, segment.stop - 1, 0):
+                    return False
+                self._verified.add(segment)
+        except (OSError, NotABundle):
+            return False
+        return True
 
 
 class Retention(LogRetention):
@@ -323,11 +347,8 @@ def _write(path: Path, lines: Iterator[str]) -> tuple[Path, str]:
 
 
 def _digest_of(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _records(connection: Readable, first: int, stop: int) -> Iterator[tuple[int, bytes]]:
@@ -361,17 +382,25 @@ def _holds(connection: Readable) -> list[Held]:
     return [Held(name=name, first=first) for name, first in rows]
 
 
-def _archived(connection: Readable) -> int:
-    (stop,) = connection.execute("SELECT coalesce(max(stop), 0) FROM archives").fetchone()
-    return int(stop)
-
-
-def _segments(connection: Readable, first: int, stop: int) -> list[tuple[int, int, str, str]]:
-    return connection.execute(
+def _segments(connection: Readable, first: int, stop: int) -> list[Segment]:
+    """Return what is said to hold any of these records, by where it begins."""
+    rows = connection.execute(
         "SELECT first, stop, path, sha256 FROM archives WHERE stop > ? AND first < ?"
         " ORDER BY first",
         (first, stop),
-    ).fetchall()
+    )
+    return [
+        Segment(first=first, stop=stop, path=path, sha256=sha) for first, stop, path, sha in rows
+    ]
+
+
+def _missing(segments: list[Segment], first: int, stop: int) -> range:
+    """Return the first of these records that none of `segments` is said to hold; empty without."""
+    for segment in segments:
+        if segment.first > first:
+            return range(first, segment.first)
+        first = max(first, segment.stop)
+    return range(first, stop)
 
 
 def _note_archive(connection: Readable, *, segment: Segment) -> None:

@@ -2,9 +2,13 @@
 
 import asyncio
 import contextlib
+import hashlib
 import itertools
 import json
+import os
+import shutil
 import sqlite3
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -12,7 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gateway.audit.checkpoint import open_checkpoint
 from gateway.audit.merkle import leaf_hash
 from gateway.domain.audit import AuditRecord, RecordKind
-from gateway.errors import AuditUnavailable
+from gateway.errors import AuditUnavailable, ConfigError
+from gateway.storage import retention
 from gateway.storage.database import CHECKPOINT, DATABASE
 from gateway.storage.retention import NotRemovable, Retention
 from gateway.storage.schema import migrate
@@ -279,6 +284,119 @@ async def test_what_the_archive_lost_or_changed_stays(filled):
         await refused(keep, "is not the archive of the records from 0 on")
         path.unlink()
         await refused(keep, "is not the archive of the records from 0 on")
+
+
+def told(keep, *rows):
+    """Say which files hold which records, as whoever has the database alone can."""
+    with contextlib.closing(sqlite3.connect(keep.store.data_dir / DATABASE)) as connection:
+        connection.execute("DELETE FROM archives")
+        for first, stop, path in rows:
+            found = path.is_file()
+            digest = hashlib.sha256(path.read_bytes()).hexdigest() if found else ""
+            connection.execute(
+                "INSERT INTO archives VALUES (?, ?, ?, ?, 0)", (first, stop, str(path), digest)
+            )
+        connection.commit()
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "", "with\0in"])
+async def test_a_row_that_names_no_file_lets_nothing_leave(filled, path):
+    async with keeper(filled) as keep:
+        told(keep, (0, 65_536, Path(path)))
+        assert await keep.retention.archive(BEFORE) == []
+        await refused(keep, "is not the archive of the records from 0 on")
+        assert keep.said == []
+    assert leaves(filled)[0] == 0
+
+
+async def test_a_row_that_names_a_pipe_is_not_waited_for(filled, monkeypatch):
+    os.mkfifo(filled / "pipe")
+    async with keeper(filled) as keep:
+        told(keep, (0, 65_536, filled / "pipe"))
+        monkeypatch.setattr(retention, "_digest_of", None)
+        await refused(keep, "is not the archive of the records from 0 on")
+
+
+async def test_a_file_of_other_records_lets_nothing_leave_whatever_its_digest(filled, monkeypatch):
+    monkeypatch.setattr(retention, "SEGMENT_RECORDS", 256)
+    async with keeper(filled) as keep:
+        made = await keep.retention.archive(BEFORE)
+        one, two = (filled / "archive" / each.path for each in made)
+        plain = filled / "plain"
+        plain.write_text("no archive at all\n")
+        for rows in (
+            [(0, 512, one)],
+            [(0, 512, two)],
+            [(0, 256, two), (256, 512, one)],
+            [(0, 512, plain)],
+        ):
+            told(keep, *rows)
+            await refused(keep, "is not the archive of the records from 0 on")
+        told(keep, (0, 256, one), (256, 768, two))
+        await refused(keep, "is not the archive of the records from 256 on")
+        told(keep, (0, 256, one), (256, 512, two))
+        await keep.retention.prune(BEFORE)
+
+
+async def test_an_export_that_leaves_records_out_is_no_archive_of_them(filled, monkeypatch):
+    records = retention._records
+    async with keeper(filled) as keep:
+        with monkeypatch.context() as patched:
+            patched.setattr(retention, "_records", lambda *given: [*records(*given)][::511])
+            with pytest.raises(ConfigError, match="does not verify"):
+                await keep.retention.archive(BEFORE)
+        (path,) = (filled / "archive").iterdir()
+        found = segment_verified(path, keep.store.verifier, filled / "var" / DATABASE)
+        assert (found.ok, found.first, found.last, found.gaps) == (True, 0, 511, 510)
+        told(keep, (0, 512, path))
+        await refused(keep, "is not the archive of the records from 0 on")
+
+
+async def test_an_archive_of_another_history_is_none_of_this_log(filled, tmp_path_factory):
+    """By the same key, of a log of the same name: as after an older state was brought back."""
+    other = tmp_path_factory.mktemp("other")
+    shutil.copytree(filled / "var", other / "var")
+    for folder, name in ((filled, "here"), (other, "there")):
+        async with keeper(folder) as keep:
+            many = [at(NOW - 3 * 86_400, f"{name}{n}") for n in range(500)]
+            await asyncio.gather(*(keep.store.audit.append(one) for one in many))
+    now = int(NOW * 1e6) + 1
+    async with keeper(other) as keep:
+        (segment,) = await keep.retention.archive(now)
+        path = filled / "archive" / segment.path
+    async with keeper(filled) as keep:
+        assert segment_verified(path, keep.store.verifier).ok
+        told(keep, (0, segment.stop, path))
+        with pytest.raises(NotRemovable, match="is not the archive of the records from 0 on"):
+            await keep.retention.prune(now)
+
+
+async def test_records_between_two_archives_are_archived_before_they_leave(filled, monkeypatch):
+    monkeypatch.setattr(retention, "SEGMENT_RECORDS", 256)
+    async with keeper(filled) as keep:
+        many = [at(NOW - 3 * 86_400, f"m{n}") for n in range(500)]
+        await asyncio.gather(*(keep.store.audit.append(one) for one in many))
+    now = int(NOW * 1e6) + 1
+    async with keeper(filled) as keep:
+        made = await keep.retention.archive(now)
+        assert [each.first for each in made] == [0, 256, 512, 768, 1024]
+        told(
+            keep, *((each.first, each.stop, Path(each.path)) for each in made if each.first != 512)
+        )
+        with pytest.raises(NotRemovable, match="records 512 to 767 are in no archive yet"):
+            await keep.retention.prune(now)
+        assert await keep.retention.archive(now) == made[2:3]
+        await keep.retention.prune(now)
+    assert (checked(filled).reason, checked(filled).front) == ("", 1280)
+
+
+async def test_a_file_is_read_as_an_archive_once(filled, monkeypatch):
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+    async with keeper(filled) as keep:
+        keep.retention._removable(BEFORE)
+        monkeypatch.setattr(retention, "segment_verified_in", None)
+        keep.retention._removable(BEFORE)
 
 
 async def test_what_is_not_old_or_no_whole_tile_stays(filled):

@@ -213,6 +213,17 @@ async def test_a_hold_that_is_under_way_counts(
     assert leaves(owner)[0] == 0
 
 
+async def test_a_row_alone_is_no_archive_and_a_file_is_read_before_its_records_leave(
+    kept: Keeper, owner: Connection, tmp_path: Path
+) -> None:
+    owner.execute("INSERT INTO archives VALUES (0, 65536, '/nowhere', '', 0)")
+    await refused(kept, "/nowhere is not the archive of the records from 0 on")
+    owner.execute("DELETE FROM archives")
+    (segment,) = await kept.retention.archive(BEFORE)
+    await Keeper(kept.log, kept._made, tmp_path).retention.prune(BEFORE)
+    assert leaves(owner)[0] == segment.stop == 512
+
+
 async def test_while_another_replica_removes_nothing_is_archived_or_removed(
     kept: Keeper, address: str
 ) -> None:
