@@ -245,7 +245,8 @@ class ApprovalDesk:
             raise Forbidden("only a person can answer; sign in as one", detail=person.name)
         if self._acts_for(person, request):
             raise Forbidden(
-                "this is a call of a client that you registered: somebody else has to answer",
+                "this is a call of a client that you registered, or nobody knows who registered it:"
+                " somebody else has to answer",
                 detail=person.name,
             )
         if not self.is_own(person, request):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from gateway.admin.journal import Journal
 from gateway.admin.person import EVERY_ROLE, How, Person, Role
-from gateway.domain.identity import BearerToken, Credential, Principal, User
+from gateway.domain.identity import PROGRAM, BearerToken, Credential, Principal, User
 from gateway.errors import (
     AuditUnavailable,
     Forbidden,
@@ -172,5 +172,5 @@ def name_of(user: User, *, issuer: str) -> str:
 def _name(principal: Principal) -> str:
     """Return the name of a client that acts for itself, or of an unregistered person."""
     if principal.subject == principal.client_id:
-        return f"client:{principal.client_id}"
+        return f"{PROGRAM}{principal.client_id}"
     return f"user:{principal.issuer}|{principal.subject}"

@@ -2,10 +2,10 @@
 
 from gateway.admin.person import Person, Role
 from gateway.domain.approvals import ApprovalRequest
+from gateway.domain.identity import PROGRAM
 from gateway.domain.standing import StandingAnswer
 from gateway.ports.identity import ClientStore
 
-_PROGRAM = "client:"
 _SEES_ALL = frozenset({Role.APPROVER, Role.ADMIN, Role.AUDITOR})
 
 
@@ -23,15 +23,16 @@ def is_own(person: Person, asked: ApprovalRequest | StandingAnswer, issuer: str)
 def registered(person: Person, client_id: str, clients: ClientStore) -> bool:
     """Whether this person registered the client, be it by a program that they registered.
 
-    What it does by itself is as much their word as a call of their own. An operating system's user
+    What it does by itself is as much their word as a call of their own. Where nobody knows who did,
+    because a client on the way there is gone, it counts as anybody's own. An operating system's user
     for whom no person stands is told from nobody; what it registered is theirs whose it became.
     """
     client = clients.find(client_id)
-    while client is not None and client.created_by.startswith(_PROGRAM):
-        client = clients.find(client.created_by.removeprefix(_PROGRAM))
-    if client is None or not person.name.startswith("user:"):
+    while client is not None and client.created_by.startswith(PROGRAM):
+        client = clients.find(client.created_by.removeprefix(PROGRAM))
+    if not person.name.startswith("user:"):
         return False
-    return client.created_by in {person.name, f"os:{person.os_user}"}
+    return client is None or client.created_by in {person.name, f"os:{person.os_user}"}
 
 
 def sees(person: Person, asked: ApprovalRequest | StandingAnswer, issuer: str) -> bool:

@@ -11,6 +11,8 @@ from gateway.domain.tools import OWN, UpstreamId
 
 BY_PLANE: Final = "plane:"
 """What a principal's `token_id` begins with where a plane named it and no token did."""
+PROGRAM: Final = "client:"
+"""What the name of a client begins with that acts for itself, before its id: in `created_by`, too."""
 
 
 @value

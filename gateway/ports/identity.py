@@ -49,7 +49,10 @@ class ClientStore(Protocol):
         ...
 
     def remove(self, client_id: str) -> Client | None:
-        """Forget a client and all consents to it, revoke its grants; `None` if there is none."""
+        """Forget a client and all consents to it, revoke its grants; `None` if there is none.
+
+        What it registered is from then on `created_by` whoever registered it.
+        """
         ...
 
     def remove_unused(self, before: float) -> int:

@@ -394,6 +394,26 @@ async def test_who_registered_a_client_does_not_answer_for_it(made_by: Mapping[s
     assert (await allow(desk, bob))["by"] == "user:bob"
 
 
+async def test_a_client_that_nobody_knows_who_registered_is_anybodys_own() -> None:
+    desk = await Desk().ask(**by_itself("c_1"))
+    desk.clients.add(Client(id="c_1", name="c_1", created_at=NOW, created_by="client:c_9"))
+    for answer in (desk.desk.allow(ADA, approval="a"), desk.desk.deny(ADA, approval="a")):
+        with pytest.raises(Forbidden, match="nobody knows who registered"):
+            await answer
+    assert (desk.state(), desk.log.records) == (ApprovalState.WAITING, [])
+    assert (await allow(desk, ROOT))["by"] == "os:root"
+
+
+async def test_a_client_whose_registrar_was_removed_is_not_answered_for_by_its_person() -> None:
+    desk = await Desk().ask(**by_itself("c_1"))
+    desk.clients.add(Client(id="c_9", name="c_9", created_at=NOW, created_by="user:ada"))
+    desk.clients.add(Client(id="c_1", name="c_1", created_at=NOW, created_by="client:c_9"))
+    desk.clients.remove("c_9")
+    with pytest.raises(Forbidden, match="a client that you registered"):
+        await allow(desk, ADA)
+    assert (await allow(desk, person("bob", Role.APPROVER)))["by"] == "user:bob"
+
+
 async def test_who_registered_a_client_answers_for_what_it_does_for_others() -> None:
     desk = await Desk().ask()
     desk.clients.add(Client(id="c_1", name="Agent", created_at=NOW, created_by="user:ada"))

@@ -295,6 +295,16 @@ async def test_nobody_speaks_for_a_run_of_a_client_that_they_registered() -> Non
     assert (await desk.end(emma, run="r_new"))["ended"]
 
 
+async def test_nobody_speaks_for_a_run_of_a_client_that_nobody_knows_who_registered() -> None:
+    desk = Desk()
+    desk.runs.whose["r_new"] = "https://gate|c_1"
+    desk.world.clients.add(Client(id="c_1", name="agent", created_at=NOW, created_by="client:c_9"))
+    for refused in (desk.end(NOAH, run="r_new"), desk.relabel(NOAH, **LOWER)):
+        with pytest.raises(Forbidden, match="nobody knows whose"):
+            await refused
+    assert (await desk.end(ADMIN, run="r_new"))["ended"]
+
+
 @pytest.mark.parametrize(
     ("person", "whose"),
     [

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from gateway.domain.approvals import (
     Approval,
@@ -227,7 +228,12 @@ class MemoryClientStore:
 
     def remove(self, client_id: str) -> Client | None:
         """Forget a client; `None` if there is none of that id."""
-        return self._clients.pop(client_id, None)
+        found = self._clients.pop(client_id, None)
+        if found is not None:
+            for one in self.all():
+                if one.created_by == f"client:{client_id}":
+                    self._clients[one.id] = replace(one, created_by=found.created_by)
+        return found
 
     def remove_unused(self, before: float) -> int:
         """Forget the clients made before then that no administrator registered."""

@@ -914,6 +914,18 @@ class ClientStoreSuite:
         assert stores.clients.find("c_1") is None
         stores.clients.add(client("c_2"))
 
+    def test_what_a_removed_client_registered_is_told_of_whoever_registered_that(self, stores):
+        stores.clients.add(client("c_1", "maker", created_by="user:emma"))
+        stores.clients.add(client("c_2", "made", created_by="client:c_1"))
+        stores.clients.add(client("c_3", "made by that", created_by="client:c_2"))
+        stores.clients.add(client("c_4", "another's", created_by="client:c_11"))
+        stores.clients.remove("c_1")
+        by = {each.id: each.created_by for each in stores.clients.all()}
+        assert by == {"c_2": "user:emma", "c_3": "client:c_2", "c_4": "client:c_11"}
+        stores.clients.remove("c_2")
+        made = stores.clients.find("c_3")
+        assert made == client("c_3", "made by that", created_by="user:emma")
+
     def test_an_old_client_that_nobody_uses_is_forgotten_unless_it_was_registered(self, stores):
         stores.clients.add(client("c_1", "kept"))
         for kind in (ClientKind.DYNAMIC, ClientKind.DOCUMENT):

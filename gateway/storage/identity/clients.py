@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Sequence
 
-from gateway.domain.identity import AuthMethod, Client, ClientKind
+from gateway.domain.identity import PROGRAM, AuthMethod, Client, ClientKind
 from gateway.ports import Clock
 from gateway.storage.identity.remembered import (
     Remembered,
@@ -42,6 +42,7 @@ _REFRESH = (
     + ", ".join(f"{column} = excluded.{column}" for column in _COLUMNS[1:])
     + " WHERE clients.kind = 'document'"
 )
+_INHERIT = f"UPDATE clients SET created_by = ? WHERE created_by = ? RETURNING {', '.join(_COLUMNS)}"  # noqa: S608 - fixed names
 
 _UNUSED = """
 SELECT id FROM clients WHERE kind <> 'registered' AND created_at < ?
@@ -99,17 +100,22 @@ class ClientTables:
         self._database.write(job, committed=self._memory.put)
 
     def remove(self, client_id: str) -> Client | None:
-        """Forget a client and what people consented to, and revoke its grants."""
+        """Forget a client and what people consented to, and revoke its grants; see `ClientStore`."""
 
-        def job(connection: Statements) -> tuple[Client | None, Sequence[str]]:
+        def job(connection: Statements) -> tuple[Client | None, Sequence[str], Sequence[Row]]:
             row = connection.execute(f"{_SELECT} WHERE id = ?", (client_id,)).fetchone()
             if row is None:
-                return None, ()
-            return _client(row), _forget(connection, client_id, at=self._clock())
+                return None, (), ()
+            found = _client(row)
+            revoked = _forget(connection, client_id, at=self._clock())
+            by = found.created_by, f"{PROGRAM}{client_id}"
+            return found, revoked, connection.execute(_INHERIT, by).fetchall()
 
-        def committed(result: tuple[Client | None, Sequence[str]]) -> None:
+        def committed(result: tuple[Client | None, Sequence[str], Sequence[Row]]) -> None:
             self._revocations.add_grants(result[1])
             self._memory.drop([client_id])
+            for row in result[2]:
+                self._memory.put(row)
 
         return self._database.write(job, committed=committed)[0]
 
