@@ -140,6 +140,11 @@ class People:
         """Return what they may do now; nothing while they are disabled."""
         return _roles_now(user, self._roles_of)
 
+    def may_approve(self, user_id: str) -> bool:
+        """Whether this is somebody who may approve definitions now; from memory."""
+        user = self._users.find(user_id)
+        return user is not None and not self.roles_of(user).isdisjoint({Role.APPROVER, Role.ADMIN})
+
     def _person(self, user: User, how: How) -> Person:
         return person_of(user, how, issuer=self._issuer, roles_of=self._roles_of)
 

@@ -78,12 +78,13 @@ class PinDesk:
         labelled: Labelled,
         rule: Callable[[UpstreamId], ServerRule],
         guidance: Callable[[Target], Guidance],
+        may_approve: Callable[[str], bool],
         clock: Clock,
     ) -> None:
         """`expire_s` gives for how many seconds an approval holds at most; `None` for ever.
 
         `rule` is what the configuration says of a server's tools, and `guidance` what it tells
-        models of a tool beside its definition.
+        models of a tool beside its definition. `may_approve` says of a `User.id` whether that person may now.
         """
         self._pins = pins
         self._journal = journal
@@ -93,6 +94,7 @@ class PinDesk:
         self._labelled = labelled
         self._rule = rule
         self._guidance = guidance
+        self._may_approve = may_approve
         self._clock = clock
         self._compared = Comparisons()
         self._alone = asyncio.Lock()
@@ -341,6 +343,7 @@ class PinDesk:
             "note": note,
             "user_id": person.user_id,
             "people": people,
+            "counts": self._may_approve,
             "expires_at": until,
         }
         after = approved_pin(pin, at=self._clock(), change=difference, **given)

@@ -3,7 +3,7 @@
 Nothing is trusted for being seen first, and nothing but a person ends a drift or a revocation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -116,13 +116,15 @@ def approved_pin(
     note: str,
     user_id: str = "",
     people: int = 1,
+    counts: Callable[[str], bool] = lambda _: False,
     expires_at: float | None = None,
     change: Change | None = None,
 ) -> Pin:
     """Return `pin` after the person `by` approved, at `at` (seconds since the epoch), what it shows.
 
     `expected` is the digest of what the person looked at, as `sha256:...`. Where `people` have to
-    approve it, the first ones' approvals are filed, and the last one's puts it in force.
+    approve it, the first ones' approvals are filed, and the last one's puts it in force; `counts`
+    says of whose `user_id` a filed one counts still, and the others are dropped.
     `change` is how that differs from what was approved, where they were compared already.
 
     Raises:
@@ -136,6 +138,7 @@ def approved_pin(
             "the definition has changed since it was looked at",
             detail=f"{pin.target} is {pin.observed.digest}, not {expected}",
         )
+    pin = replace(pin, filed=tuple(each for each in pin.filed if counts(each.user_id)))
     if people > 1:
         _require_another_person(pin, user_id, by, people)
     earlier = tuple(each for each in pin.filed if each.user_id != user_id)
@@ -152,7 +155,7 @@ def _require_another_person(pin: Pin, user_id: str, by: str, people: int) -> Non
             " `douane login` says who you are",
             detail=str(pin.target),
         )
-    if any(each.user_id == user_id for each in pin.filed):
+    if any(each.user_id == user_id or each.by == by for each in pin.filed):
         raise Forbidden(
             f"{by} has approved this already; another person must, too", detail=str(pin.target)
         )

@@ -3,7 +3,7 @@
 No transaction crosses a port: whatever must be atomic is one method.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from gateway.domain.approvals import Approval, ApprovalId, ApprovalRequest, ApprovalState, Span
@@ -218,11 +218,13 @@ class PinStore(Protocol):
         note: str,
         user_id: str = "",
         people: int = 1,
+        counts: Callable[[str], bool] = lambda _: False,
         expires_at: float | None = None,
     ) -> Pin:
         """Approve what was last observed, if its digest is still `expected`.
 
-        `user_id` is the person's `User.id`; where `people` have to approve, theirs differ. An
+        `user_id` is the person's `User.id`; where `people` have to approve, theirs differ. `counts`
+        says, from any thread, of whose id an approval that was filed earlier counts still. An
         approval with `expires_at`, in seconds since the epoch, is in force until then.
 
         Raises:

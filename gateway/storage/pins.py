@@ -89,6 +89,7 @@ class DurablePinStore:
         note: str,
         user_id: str = "",
         people: int = 1,
+        counts: Callable[[str], bool] = lambda _: False,
         expires_at: float | None = None,
     ) -> Pin:
         """Approve what was last observed, durable on return; see `PinStore`."""
@@ -108,6 +109,7 @@ class DurablePinStore:
                 note=note,
                 user_id=user_id,
                 people=people,
+                counts=counts,
                 expires_at=expires_at,
                 change=change,
             )

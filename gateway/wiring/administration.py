@@ -205,6 +205,7 @@ def admin_of(
                 labelled=labelled,
                 rule=rule,
                 guidance=guidance,
+                may_approve=people.may_approve,
                 clock=now,
             ),
             approvals=questions,

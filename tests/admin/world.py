@@ -445,6 +445,7 @@ class World:
             labelled=lambda server: self.labelled if server == "mail" else (),
             rule=lambda _: self.rule,
             guidance=lambda target: self.guidance.get(target.name, NO_GUIDANCE),
+            may_approve=self.people.may_approve,
             clock=self.clock,
         )
 
@@ -632,6 +633,7 @@ async def opened(
                     labelled=lambda _: (),
                     rule=lambda _: NO_RULE,
                     guidance=lambda _: NO_GUIDANCE,
+                    may_approve=people.may_approve,
                     clock=clock,
                 ),
                 users=user_desk_of(stores, people, journal),

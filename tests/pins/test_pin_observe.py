@@ -173,7 +173,12 @@ def test_a_server_that_turns_bad_after_three_calls_is_caught_and_stays_caught() 
 
 
 def approve(known: Pin, person: str = "bob", **given: Any) -> Pin:
-    about: dict[str, Any] = {"at": 200.0, "note": "", "user_id": f"u_{person}"}
+    about: dict[str, Any] = {
+        "at": 200.0,
+        "note": "",
+        "user_id": f"u_{person}",
+        "counts": {"u_ada", "u_bob"}.__contains__,
+    }
     expected = str(known.observed.digest)
     return approved_pin(known, expected=expected, by=person, **(about | given))
 
@@ -200,6 +205,21 @@ def test_one_person_is_not_two() -> None:
     first = approve(pin(PinStatus.PENDING, GOOD), "ada", people=2)
     with pytest.raises(Forbidden, match="ada has approved this already"):
         approve(first, "ada", people=2)
+
+
+def test_one_name_is_not_two_people() -> None:
+    first = approve(pin(PinStatus.PENDING, GOOD), "ada", people=2)
+    with pytest.raises(Forbidden, match="ada has approved this already"):
+        approve(first, "ada", user_id="u_new", people=2)
+
+
+def test_a_filed_approval_of_who_may_not_approve_any_more_is_dropped() -> None:
+    known = pin(PinStatus.PENDING, GOOD)
+    first = approve(known, "ada", people=2)
+    second = approve(first, "bob", people=2, counts={"u_bob"}.__contains__)
+    assert second == approve(known, "bob", people=2)
+    alone = approve(first, "bob", counts={"u_bob"}.__contains__)
+    assert alone.approved_by == "bob"
 
 
 @pytest.mark.parametrize("filed", [False, True])

@@ -137,6 +137,7 @@ class MemoryPinStore:
         note: str,
         user_id: str = "",
         people: int = 1,
+        counts: Callable[[str], bool] = lambda _: False,
         expires_at: float | None = None,
     ) -> Pin:
         """Approve what was last observed; see `PinStore`."""
@@ -149,6 +150,7 @@ class MemoryPinStore:
             note=note,
             user_id=user_id,
             people=people,
+            counts=counts,
             expires_at=expires_at,
             change=classify(
                 pin.approved, pin.observed, elsewhere=tools_elsewhere(self.all(), target.server)

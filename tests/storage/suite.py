@@ -239,6 +239,7 @@ class PinStoreSuite:
                 note="",
                 user_id=f"u_{person}",
                 people=2,
+                counts={"u_ada", "u_bob"}.__contains__,
                 expires_at=expires_at,
             )
 
@@ -254,6 +255,22 @@ class PinStoreSuite:
             NOW + 1,
         )
         assert [each.user_id for each in second.approvals] == ["u_ada", "u_bob"]
+
+    async def test_who_may_not_approve_any_more_is_none_of_two(self, stores):
+        await stores.pins.observe([sighting(target())])
+        for person in ("ada", "bob"):
+            found = await stores.pins.approve(
+                target(),
+                Profile.LEGACY,
+                expected=str(manifest(target()).digest),
+                by=person,
+                note="",
+                user_id=f"u_{person}",
+                people=2,
+                counts={"u_bob"}.__contains__,
+            )
+        assert (found.status, [each.by for each in found.filed]) == (PinStatus.PENDING, ["bob"])
+        assert stores.pins.find(target(), Profile.LEGACY) == found
 
     async def test_an_approval_that_has_run_out_is_not_found_in_force(self, stores):
         await stores.pins.observe([sighting(target())])

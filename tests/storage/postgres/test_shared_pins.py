@@ -32,6 +32,7 @@ class TestSharedPinStore(PinStoreSuite):
                 note="n",
                 user_id=f"u_{person}",
                 people=2,
+                counts=lambda _: True,
                 expires_at=2e9,
             )
         await stores.pins.keep_body(target(), sighting(target()).manifest.profile, "sha256:1")
