@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from pydantic_monty import (
+    AsyncFutureSnapshot,
     AsyncMonty,
     AsyncMontySession,
     AsyncSnapshot,
@@ -17,6 +18,7 @@ from pydantic_monty import (
     MontyError,
 )
 
+from gateway.domain.nodes import weight
 from gateway.domain.programs import Program, ProgramResult, ProgramStatus, Redact, SandboxLimits
 from gateway.errors import ConfigError, RateLimited
 from gateway.ports.sandbox import Broker, Confinement, ToolRefused
@@ -37,6 +39,7 @@ from gateway.sandbox.one_run import ENGINE, OneRun
 from gateway.sandbox.parking import ParkedRun
 from gateway.sandbox.screen import Console
 from gateway.sandbox.workers import Workers
+from gateway.turns import QUICK_NODES, finished
 
 PROCESSES: Final = 16
 """Runs at once, of all principals."""
@@ -47,6 +50,8 @@ _GRACE_S: Final = 1.0
 """What an interpreter gets to end a program itself before its process is ended."""
 _CHECK_S: Final = 10.0
 """For checking a program's types, at most."""
+_PARKING: Final = QUICK_NODES + 1
+"""Its process is asked what it holds, and waited for: always beside the loop."""
 
 _Begin: TypeAlias = Callable[[AsyncMontySession], Awaitable[AsyncSnapshot]]
 
@@ -108,7 +113,7 @@ class MontyEngine:
         redact: Redact,
     ) -> ProgramResult:
         """Let a parked run go on, in whichever process; its calls and times count on."""
-        kept = ParkedRun.decoded(parked)
+        kept = await finished(broker.who, weight(parked), ParkedRun.decoded, parked)
         if kept.sha256 != program.sha256:
             raise ValueError("this is another program's run")
         if kept.engine != ENGINE:
@@ -258,11 +263,16 @@ async def _to_its_end(run: OneRun, snapshot: AsyncSnapshot) -> End:
         if isinstance(stopped, MontyComplete):
             return await completed(run, stopped)
         await run.gate.finish(run.left_s)
-        parked = run.parked(stopped.dump()).encoded()
-        if len(parked) <= run.limits.parked_bytes:
+        parked = await finished(run.gate.who, _PARKING, _kept, run, stopped)
+        if parked is not None:
             waiting = sorted(run.driver.waiting.values(), key=lambda call: call.seq)
             questions = dict.fromkeys(call.question for call in waiting)
             return End(status=ProgramStatus.PARKED, parked=parked, waits_for=tuple(questions))
         text = "a person must allow it, and the program holds too much to be kept until then"
         run.driver.refuse_waiting(NO_APPROVAL, text)
         snapshot = stopped
+
+
+def _kept(run: OneRun, stopped: AsyncFutureSnapshot) -> bytes | None:
+    """Return a run as it is kept; nothing if it holds too much."""
+    return run.parked(stopped.dump()).encoded(run.limits.parked_bytes)

@@ -2,20 +2,23 @@
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway import turns
 from gateway.domain.programs import CallState, ProgramResult, ProgramStatus, SandboxLimits
 from gateway.errors import RateLimited
 from gateway.ports.sandbox import NeedsApproval, ToolRefused
+from gateway.sandbox import parking
 from gateway.sandbox.monty import MontyEngine, monty_engine
 from gateway.sandbox.parking import ParkedRun
 from tests.sandbox.brokers import TOOLS, Scripted, program, unchanged
 
+ROOMY = SandboxLimits(wall_s=60.0, interpreter_s=60.0)
 CODE = """print("before")
 local = {"rows": [1, 2]}
 made = await asyncio.gather(
@@ -32,13 +35,33 @@ class Person:
         self._yes = yes
 
     async def __call__(self, tool: str, arguments: Mapping[str, Any], seq: int) -> Any:
-        if tool == "create_issue" and arguments["title"] not in self._yes:
-            raise NeedsApproval(f"question about {arguments['title']}")
+        title = {"create_issue": arguments.get("title"), "read": "ask"}.get(tool)
+        if title is not None and title not in self._yes:
+            raise NeedsApproval(f"question about {title}")
         return {"number": seq}
 
 
 async def parked(engine: MontyEngine, code: str = CODE) -> ProgramResult:
     return await engine.run(program(code), Scripted(Person()), redact=unchanged)
+
+
+@pytest.fixture
+async def roomy(tmp_path: Path) -> AsyncIterator[MontyEngine]:
+    """Whose programs have the time for much, also on a machine that has other work."""
+    async with monty_engine(ROOMY, tmp_path, warm=0, type_check=False) as running:
+        yield running
+
+
+def encoded(run: ParkedRun) -> bytes:
+    found = run.encoded(SandboxLimits().parked_bytes)
+    assert found is not None
+    return found
+
+
+def many(calls: int) -> str:
+    """Return a program of which as many calls wait, each with nearly as much as a call may have."""
+    one = "logs.read(v=v)"
+    return f"v: list = [1] * 99_000\nlen(await asyncio.gather({', '.join([one] * calls)}))"
 
 
 async def test_a_program_waits_when_nothing_else_can_go_on(engine: MontyEngine) -> None:
@@ -126,7 +149,7 @@ async def test_calls_count_on(engine: MontyEngine, monkeypatch: pytest.MonkeyPat
 async def test_times_count_on_without_the_person_who_was_waited_for(engine: MontyEngine) -> None:
     waiting = ParkedRun.decoded((await parked(engine)).parked)
     assert 0 < waiting.interpreter_s < waiting.wall_s < 10
-    late = replace(waiting, wall_s=9.95).encoded()
+    late = encoded(replace(waiting, wall_s=9.95))
 
     async def slowly(_: str, __: Mapping[str, Any], ___: int) -> Any:
         await asyncio.sleep(10)
@@ -138,7 +161,7 @@ async def test_times_count_on_without_the_person_who_was_waited_for(engine: Mont
     code = 'await git.create_issue(title="ask")\nn = 0\nwhile n < 10 ** 6:\n    n += 1'
     busy = replace(ParkedRun.decoded((await parked(engine, code)).parked), interpreter_s=0.98)
     result = await engine.resume(
-        busy.encoded(), program(code), Scripted(), refused={}, redact=unchanged
+        encoded(busy), program(code), Scripted(), refused={}, redact=unchanged
     )
     assert result.status is ProgramStatus.INTERPRETER
 
@@ -178,7 +201,7 @@ async def test_another_programs_run_is_not_resumed(engine: MontyEngine) -> None:
 
 @pytest.mark.parametrize(
     "octets",
-    [b"", b"douane program 1\n", b"douane program 1\n\x00\x00\x00\x02{}", b"x" * 100],
+    [b"", b"douane program 2\n", b"douane program 2\n\x00\x00\x00\x02{}", b"x" * 100],
     ids=["empty", "cut", "no members", "another"],
 )
 async def test_what_is_no_parked_run_is_not_resumed(octets: bytes, engine: MontyEngine) -> None:
@@ -195,7 +218,7 @@ async def test_a_run_of_another_version_ends_and_says_what_it_did(engine: MontyE
         return text
 
     result = await engine.resume(
-        replace(waiting, engine="monty 0.1").encoded(),
+        encoded(replace(waiting, engine="monty 0.1")),
         program(CODE),
         broker,
         refused={},
@@ -216,7 +239,7 @@ async def test_a_broken_snapshot_ends_the_run_without_a_call(engine: MontyEngine
     waiting = ParkedRun.decoded((await parked(engine)).parked)
     broker = Scripted()
     result = await engine.resume(
-        replace(waiting, snapshot=waiting.snapshot[:50]).encoded(),
+        encoded(replace(waiting, snapshot=waiting.snapshot[:50])),
         program(CODE),
         broker,
         refused={},
@@ -237,6 +260,57 @@ async def test_what_is_too_large_to_be_kept_is_refused_instead(
         "ToolError[approval_required] git.create_issue: a person must allow it, and the program"
         " holds too much to be kept until then"
     )
+
+
+async def test_what_is_too_large_to_be_kept_is_not_all_written_out(
+    roomy: MontyEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+
+    def noting(content: Mapping[str, Any]) -> bytes:
+        written.append(len(found := line(content)))
+        return found
+
+    line = parking._line
+    monkeypatch.setattr(parking, "_line", noting)
+    monkeypatch.setattr(roomy, "_limits", replace(ROOMY, parked_bytes=700_000))
+    result = await parked(roomy, many(4))
+    assert result.status is ProgramStatus.ERROR
+    assert "the program holds too much to be kept until then" in result.error
+    assert 1 < len(written) < 1 + 4
+    assert max(written) < 2 * 99_000 + 1_000
+
+
+@pytest.mark.parametrize(
+    ("code", "leaves"), [(CODE, False), (many(3), True)], ids=["little", "much"]
+)
+async def test_a_program_that_holds_much_is_parked_and_goes_on_beside_the_loop(
+    roomy: MontyEngine, monkeypatch: pytest.MonkeyPatch, code: str, leaves: bool
+) -> None:
+    ran: list[tuple[str, bool]] = []
+
+    def noting(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def done(*args: Any) -> Any:
+            ran.append((name, threading.get_ident() != loop))
+            return work(*args)
+
+        return done
+
+    loop = threading.get_ident()
+    monkeypatch.setattr(ParkedRun, "encoded", noting("encoded", ParkedRun.encoded))
+    monkeypatch.setattr(ParkedRun, "decoded", noting("decoded", ParkedRun.decoded))
+    monkeypatch.setattr(turns, "_TURNS", turns.Turns(most_waiting=0))  # they must be done
+    waiting = (await parked(roomy, code)).parked
+    again = await roomy.resume(
+        waiting, program(code), Scripted(Person()), refused={}, redact=unchanged
+    )
+    assert again.status is ProgramStatus.PARKED
+    broker = Scripted(Person("ask", "ask too"))
+    result = await roomy.resume(again.parked, program(code), broker, refused={}, redact=unchanged)
+    assert result.status is ProgramStatus.OK
+    assert all(len(one.get("v", ())) in {0, 99_000} for _, _, one in broker.made)
+    names = ["encoded", "decoded", "encoded", "decoded"]
+    assert ran == [(name, leaves or name == "encoded") for name in names]
 
 
 async def test_what_is_under_way_ends_before_the_program_waits(engine: MontyEngine) -> None:
