@@ -1,7 +1,6 @@
 """Code mode: a program instead of fifty calls, and each of its calls an ordinary one."""
 
 import asyncio
-import base64
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
@@ -25,6 +24,7 @@ from gateway.builtin.run_code import (
 )
 from gateway.domain._value import value
 from gateway.domain.calls import Permit
+from gateway.domain.nodes import amount
 from gateway.domain.programs import (
     Language,
     Program,
@@ -39,6 +39,7 @@ from gateway.errors import BadCommand, Denied, RateLimited
 from gateway.ports import Clock
 from gateway.ports.sandbox import Engine
 from gateway.ports.scripts import Parked, ScriptStore
+from gateway.turns import QUICK_NODES, finished
 from gateway.wire.jsontext import WireLimits
 
 _SETTLED_S: Final = 60.0
@@ -176,7 +177,8 @@ class CodeMode:
         except BaseException:
             await self._scripts.end(script.id)
             raise
-        return await self._ended(script, program, result, read, extractor)
+        who = permit.principal.person
+        return await self._ended(script, program, result, read, extractor, who=who)
 
     async def _resumed(
         self,
@@ -192,14 +194,15 @@ class CodeMode:
         # First, so that nothing was taken out yet where this fails.
         offers = await self._offers.of(permit.call, permit.principal, Kind.TOOL)
         parked = await self._taken_out(permit, id_, code)
-        code, read, asked, snapshot = _unpacked(parked.snapshot)
-        # Of what nobody was asked nothing was decided on, and nothing is on record.
-        given = {seq: said for seq, said in answers.items() if seq in asked}
-        extractor = self._extractor(permit, given)
-        program = Program(code=code, tools=self._tools(offers))
+        who, nodes = permit.principal.person, amount(parked.snapshot, QUICK_NODES)
         try:
+            code, read, asked, snapshot = await finished(who, nodes, _unpacked, parked.snapshot)
+            # Of what nobody was asked nothing was decided on, and nothing is on record.
+            given = {seq: said for seq, said in answers.items() if seq in asked}
+            extractor = self._extractor(permit, given)
+            program = Program(code=code, tools=self._tools(offers))
             # A call that a person said no to is refused when it is made again.
-            with self._turns(permit.principal.person):
+            with self._turns(who):
                 work = self._engine.resume(
                     snapshot,
                     program,
@@ -217,7 +220,7 @@ class CodeMode:
         except BaseException:
             await self._scripts.end(id_)
             raise
-        return await self._ended(parked.script, program, result, read, extractor)
+        return await self._ended(parked.script, program, result, read, extractor, who=who)
 
     async def _unless_ended(
         self, id_: ScriptId, work: Coroutine[Any, Any, ProgramResult]
@@ -261,12 +264,19 @@ class CodeMode:
         result: ProgramResult,
         read: Mapping[str, str],
         extractor: Extractor | None,
+        *,
+        who: str,
     ) -> Mapping[str, Any]:
         asked: Mapping[int, Any] = {}
         if extractor is not None and only_extracts(result.waits_for):
             asked = extractor.asked
         if result.status is ProgramStatus.PARKED:
-            snapshot = _packed(program.code, read, asked, result.parked)
+            nodes, kept = amount(result.parked, QUICK_NODES), (program.code, read, asked)
+            try:
+                snapshot = await finished(who, nodes, _packed, *kept, result.parked)
+            except BaseException:
+                await self._scripts.end(script.id)
+                raise
             await self._scripts.park(Parked(script=script, snapshot=snapshot))
         else:
             await self._scripts.end(script.id)
@@ -351,13 +361,13 @@ def _approval(permit: Permit) -> Mapping[str, Any] | None:
 
 
 def _packed(code: str, read: Mapping[str, str], asked: Collection[int], snapshot: bytes) -> bytes:
-    spelled = base64.b64encode(snapshot).decode()
     text = code.encode(errors="surrogatepass").hex()
-    return orjson.dumps({"code": text, "read": read, "asked": [*asked], "snapshot": spelled})
+    # The snapshot as it is: to spell it in JSON takes a hundred times as long, all in one turn.
+    return b"\n".join((orjson.dumps({"code": text, "read": read, "asked": [*asked]}), snapshot))
 
 
 def _unpacked(kept: bytes) -> tuple[str, Mapping[str, str], Collection[int], bytes]:
-    content = orjson.loads(kept)
+    header, _, snapshot = kept.partition(b"\n")
+    content = orjson.loads(header)
     code = bytes.fromhex(content["code"]).decode(errors="surrogatepass")
-    asked = frozenset(content.get("asked", ()))
-    return code, content["read"], asked, base64.b64decode(content["snapshot"])
+    return code, content["read"], frozenset(content["asked"]), snapshot

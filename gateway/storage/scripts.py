@@ -136,11 +136,12 @@ class DurableScriptStore:
     async def park(self, parked: Parked) -> None:
         """Keep a program until a person has answered, durable on return; see `ScriptStore`."""
         id_ = parked.script.id
-        sealed = self._sealer.seal(parked.snapshot, _parked_row(id_))
         waiting = [self._live[one] for one in self._waiting if one in self._live]
         over = ended_by(parked.script, waiting)
 
         def job(tables: Tables) -> bool:
+            # In the writer's thread, as opening is: it can be much.
+            sealed = self._sealer.seal(parked.snapshot, _parked_row(id_))
             if tables.execute(_PARK, (sealed, id_)).rowcount < 1:
                 return False
             for one in over:
@@ -168,17 +169,15 @@ class DurableScriptStore:
         if script is None or script.principal != principal:
             return None
 
-        def job(tables: Tables) -> tuple[str] | None:
-            found: tuple[str] | None = tables.execute(_TAKEN_OUT, (id_,)).fetchone()
-            return found
+        def job(tables: Tables) -> bytes | None:
+            found = tables.execute(_TAKEN_OUT, (id_,)).fetchone()
+            return None if found is None else self._sealer.open(found[0], _parked_row(id_))
 
-        def committed(_: tuple[str] | None) -> None:
+        def committed(_: bytes | None) -> None:
             self._waiting.discard(id_)
 
-        found = await self._writer.run(job, committed=committed)
-        if found is None:
-            return None
-        return Parked(script=script, snapshot=self._sealer.open(found[0], _parked_row(id_)))
+        snapshot = await self._writer.run(job, committed=committed)
+        return None if snapshot is None else Parked(script=script, snapshot=snapshot)
 
     def _read(self, tables: Tables) -> tuple[list[Script], set[str]]:
         live = [self._opened(row) for row in tables.execute(_ALL)]

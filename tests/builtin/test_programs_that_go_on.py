@@ -1,18 +1,23 @@
 """Programs that wait for a person go on as what they were: in their run, with the tools they knew."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
+from gateway import turns
+from gateway.builtin import code
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Decision, Verdict
-from gateway.domain.programs import SandboxLimits
+from gateway.domain.programs import Program, ProgramResult, ProgramStatus, SandboxLimits
 from gateway.domain.scripts import MOST_WAITING
 from gateway.errors import PolicyUnavailable
+from gateway.ports.sandbox import Broker, Engine
 from gateway.sandbox.monty import monty_engine
 from tests.builtin.answering import answer
 from tests.builtin.front import Site
@@ -154,3 +159,73 @@ async def test_a_call_whose_result_is_refused_was_made(site: Site) -> None:
         {"seq": 1, "tool": "mail.send", "state": "outcome_unknown", "code": "denied"}
     ]
     assert (found["side_effects"], sent(site)) == ([1], ["send"])
+
+
+class Large:
+    """An engine whose programs hold much while they wait, and then end."""
+
+    held = b"\n" * 1_000_000
+
+    async def run(self, program: Program, broker: Broker, **_: Any) -> ProgramResult:
+        return ProgramResult(
+            status=ProgramStatus.PARKED,
+            sha256=program.sha256,
+            parked=self.held,
+            waits_for=("somebody",),
+        )
+
+    async def resume(self, parked: bytes, program: Program, *_: Any, **__: Any) -> ProgramResult:
+        assert (parked, program.code) == (self.held, SENDS)
+        return ProgramResult(status=ProgramStatus.OK, sha256=program.sha256)
+
+
+@pytest.fixture
+async def large() -> AsyncIterator[Site]:
+    made = await Site(engine=cast("Engine", Large())).furnish()
+    yield made
+    await made.aclose()
+
+
+async def test_a_program_that_holds_much_is_packed_and_unpacked_beside_the_loop(
+    large: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, ran = threading.get_ident(), list[tuple[str, bool]]()
+
+    def noting(name: str) -> Callable[..., Any]:
+        def done(*args: Any) -> Any:
+            ran.append((name, threading.get_ident() != loop))
+            return work(*args)
+
+        work = getattr(code, name)
+        return done
+
+    for name in ("_packed", "_unpacked"):
+        monkeypatch.setattr(code, name, noting(name))
+    monkeypatch.setattr(turns, "_TURNS", turns.Turns(most_waiting=0))  # it must be done
+    name = await parked(large)
+    assert told(await run(large, {"resume": name}))["status"] == "ok"
+    assert ran == [("_packed", True), ("_unpacked", True)]
+
+
+@pytest.mark.parametrize("name", ["_packed", "_unpacked"])
+async def test_a_program_whose_client_goes_away_while_it_is_packed_is_over(
+    large: Site, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    begun, go_on = asyncio.Event(), threading.Event()
+    loop, work = asyncio.get_running_loop(), getattr(code, name)
+
+    def slowly(*args: Any) -> Any:
+        loop.call_soon_threadsafe(begun.set)
+        go_on.wait(60)
+        return work(*args)
+
+    monkeypatch.setattr(code, name, slowly)
+    asked = {"resume": await parked(large)} if name == "_unpacked" else {"code": SENDS}
+    waiting = asyncio.create_task(run(large, asked))
+    await begun.wait()
+    assert large.house.scripts._live
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    go_on.set()
+    assert not large.house.scripts._live

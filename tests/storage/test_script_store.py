@@ -1,7 +1,8 @@
 """Programs and their budgets in the database."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,28 @@ async def test_what_was_used_up_and_what_waits_outlive_a_restart(place: Place) -
     assert again.find(ScriptId("s_1"), now=NOW) == script()
     assert await again.unpark(ScriptId("s_1"), "alice", now=NOW) == waiting
     assert [await again.take(ScriptId("s_1"), 0, now=NOW) for _ in range(2)] == [True, False]
+
+
+async def test_what_a_program_holds_is_sealed_and_opened_beside_the_loop(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, loop, ran = scripts(place), threading.get_ident(), list[tuple[str, bool]]()
+
+    def noting(name: str) -> Callable[..., Any]:
+        def done(self: Envelope, what: Any, row: str) -> Any:
+            if row.startswith("parked_scripts:"):
+                ran.append((name, threading.get_ident() != loop))
+            return work(self, what, row)
+
+        work = getattr(Envelope, name)
+        return done
+
+    for name in ("seal", "open"):
+        monkeypatch.setattr(Envelope, name, noting(name))
+    await kept.begin(script())
+    await kept.park(Parked(script=script(), snapshot=b"state"))
+    assert await kept.unpark(ScriptId("s_1"), "alice", now=NOW) is not None
+    assert ran == [("seal", True), ("open", True)]
 
 
 async def test_one_of_many_takes_a_waiting_program_out(place: Place) -> None:
