@@ -60,6 +60,18 @@ def _is_plain(content: Any, levels: int) -> bool:
     return plain
 
 
+def equal(one: Any, other: Any) -> bool:
+    """Tell whether two values that `json.loads` could have made are the same JSON: `canonical` spells
+    them alike. It is told where they first differ, and goes through no more than the smaller one.
+    """
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(equal(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(equal, one, other))
+    # What is true is no 1, but 1.0 is.
+    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
+
+
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}", re.ASCII)
 
 

@@ -202,7 +202,7 @@ class Admission:
         known = await self._refreshed(call, principal, known)
         call = await self._restored(call, principal, run, known.pin, trail)
         access, due = await self._access(call, principal, run, known, trail=trail)
-        usable = self._grants.covering(access)
+        usable = await self._grants.covering(access)
         granted: Granted | None = None
         decision = await self._decided(access, trail)
         if decision.verdict is not Verdict.ALLOW:

@@ -1,18 +1,22 @@
 """What a program may call: each of its calls needs policy's leave and, where it has grants, theirs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.calls import AccessRequest, Call
 from gateway.domain.decisions import Decision, Verdict
+from gateway.domain.nodes import amount
 from gateway.domain.premises import Premise
 from gateway.domain.scripts import Script, ScriptId, ToolGrant
+from gateway.domain.tools import Target
 from gateway.errors import Denied, LimitExceeded, Unauthenticated
 from gateway.pipeline.programs import covers, fixes_places
 from gateway.pipeline.trail import Trail
 from gateway.ports import Clock, PolicyEngine
 from gateway.ports.scripts import ScriptStore
+from gateway.turns import QUICK_NODES, in_turn
 
 
 class Grants:
@@ -38,11 +42,12 @@ class Grants:
             raise Unauthenticated("the program that this token is for has ended", detail=id_)
         return script
 
-    def covering(self, access: AccessRequest) -> Sequence[int | None]:
+    async def covering(self, access: AccessRequest) -> Sequence[int | None]:
         """Return the places of the grants that the call falls under; `None` where none is needed.
 
         Raises:
             Denied: Its program has grants and none is for this call, or it may call nothing more.
+            RateLimited: So much of the same person's is looked at already.
 
         """
         within = access.call.script
@@ -57,8 +62,10 @@ class Grants:
             return (None,)
         # A token is as good as what it stands for in this run, which is the program's own.
         arguments = access.call.params_as_written.get("arguments") or {}
-        grants = enumerate(within.script.grants)
-        if found := [one for one, grant in grants if covers(grant, access.target, arguments)]:
+        grants = within.script.grants
+        nodes = amount([grant.arguments for grant in grants], QUICK_NODES)
+        who = access.principal.person
+        if found := await in_turn(who, nodes, _covering, grants, access.target, arguments):
             return found
         message = "this program was given no leave for this tool with these arguments"
         raise Denied(message, reasons=[("not_granted", message)])
@@ -111,6 +118,12 @@ class Grants:
                 "the calls that this program was given are used up",
                 detail=f"{call.script.script.id}, grants {list(places)}",
             )
+
+
+def _covering(
+    grants: Sequence[ToolGrant], target: Target, arguments: Mapping[str, Any]
+) -> Sequence[int]:
+    return [place for place, grant in enumerate(grants) if covers(grant, target, arguments)]
 
 
 def _at(call: Call, place: int | None) -> ToolGrant | None:

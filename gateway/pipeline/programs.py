@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.domain.calls import AccessRequest
-from gateway.domain.document import canonical
+from gateway.domain.document import equal
 from gateway.domain.flow import Destination
 from gateway.domain.labels import Effect
 from gateway.domain.paths import parse_path
@@ -22,7 +22,7 @@ def covers(grant: ToolGrant, target: Target, arguments: Mapping[str, Any]) -> bo
         and target.server != OWN
         and (target.server, target.name) == (grant.server, grant.tool)
         and all(
-            name in arguments and canonical(arguments[name]) == canonical(wanted)
+            name in arguments and equal(arguments[name], wanted)
             for name, wanted in grant.arguments.items()
         )
     )

@@ -7,7 +7,15 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.document import DEEPEST, Digest, Document, canonical, leaves, member_path
+from gateway.domain.document import (
+    DEEPEST,
+    Digest,
+    Document,
+    canonical,
+    equal,
+    leaves,
+    member_path,
+)
 
 SAFE_INTEGERS = st.integers(min_value=-(2**53) + 1, max_value=2**53 - 1)
 PLAIN_SCALARS = st.none() | st.booleans() | SAFE_INTEGERS | st.text()
@@ -34,6 +42,18 @@ def test_the_canonical_form_says_the_same_and_is_its_own_canonical_form(content:
     form = canonical(content)
     assert json.loads(form) == content
     assert canonical(json.loads(form)) == form
+
+
+NEAR = st.sampled_from(
+    [None, False, True, 0, -0.0, 1, 1.0, 1.5, 2**53 - 1, 2.0**53 - 1, 1e16, "", "1", "e\u0301", "\u00e9"]
+)  # fmt: skip
+NEARLY = trees(NEAR, st.sampled_from(["a", "b", "\u00e9"]))
+
+
+@given(NEARLY | st.lists(NEAR, max_size=1), NEARLY | st.lists(NEAR, max_size=1))
+def test_values_are_equal_if_their_canonical_forms_are(one: Any, other: Any) -> None:
+    assert equal(one, other) is (canonical(one) == canonical(other))
+    assert equal(one, json.loads(canonical(one)))
 
 
 def test_every_character_is_spelled_as_the_rfc_says() -> None:

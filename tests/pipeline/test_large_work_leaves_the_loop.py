@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any
 
 import pytest
+import rfc8785
 
 from gateway import turns
 from gateway.dlp.masking import Masker
@@ -16,9 +17,11 @@ from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.flow import Run, RunId, Task
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Effect, ToolRule
+from gateway.domain.scripts import InScript, Script, ScriptId, ToolGrant
 from gateway.domain.tools import Kind, Profile
 from gateway.flow.provenance import Provenance
 from gateway.pipeline import (
+    grants,
     keeper,
     lists,
     prompts,
@@ -35,6 +38,7 @@ from gateway.turns import STEP, Turns
 from tests.dlp.texts import KEY
 from tests.pipeline.house import (
     ALICE,
+    MAIL,
     PRIVATE,
     TRUSTED,
     Events,
@@ -84,6 +88,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[int]]:
         (lists, "_met"),
         (prompts, "findings_of"),
         (visibility, "_shown"),
+        (grants, "covers"),
     ]:
         monkeypatch.setattr(holder, name, noting(name, getattr(holder, name)))
     return noted
@@ -493,3 +498,46 @@ async def test_what_is_found_and_masked_is_so_beside_the_loop(
     assert {name for name, _ in ran} == {"scan", "of"}
 
     assert threading.get_ident() not in {thread for _, thread in ran}
+
+
+async def called_by_a_program(house: House, wanted: list[Any], given: Any) -> str | None:
+    """Return the code with which a call ends whose program has a grant for each of the `wanted`."""
+    await house.approve_all()
+    made = Script(
+        id=ScriptId("s_1"),
+        principal="alice",
+        sha256="ab" * 32,
+        grants=tuple(
+            ToolGrant(server=MAIL, tool="search", most=1, arguments={"x": one}) for one in wanted
+        ),
+        most=None,
+        parent="d_outer",
+        began=house.now,
+        expires_at=house.now + 60,
+    )
+    await house.scripts.begin(made)
+    call = replace(house.call("search", {"x": given}), script=InScript(script=made, seq=1))
+    return (await house.handle(call)).code
+
+
+async def test_what_a_call_says_is_not_spelled_for_each_grant_of_its_program(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    floats, spelled, dumps = [1.5] * 60_000, list[int](), rfc8785.dumps
+
+    def noting(content: Any) -> bytes:
+        spelled.append(len(content) if isinstance(content, list) else 0)
+        return dumps(content)
+
+    monkeypatch.setattr(rfc8785, "dumps", noting)
+    assert await called_by_a_program(the_house(), list(range(50)), floats) == "denied"
+    assert spelled.count(len(floats)) <= 1
+
+
+@pytest.mark.parametrize(("size", "leaves"), [(10, False), (1_000, True)])
+async def test_much_that_grants_hold_is_compared_beside_the_loop(
+    threads: dict[str, set[int]], size: int, leaves: bool
+):
+    wanted = [[1.5] * size + [number] for number in range(10)]
+    assert await called_by_a_program(the_house(), wanted, wanted[3]) is None
+    assert (threading.get_ident() not in threads["covers"]) is leaves
