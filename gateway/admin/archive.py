@@ -124,3 +124,11 @@ class Archive:
             return await in_thread(self._turn, read)
         except QueryError as error:
             raise BadCommand(str(error)) from error
+
+
+def unusable(error: QueryError) -> BadCommand:
+    """Return the refusal of a filter that cannot be used.
+
+    Its text is for whoever asked: it quotes what they wrote, which may be a value of a call.
+    """
+    return BadCommand(str(error), detail="a filter that cannot be used")

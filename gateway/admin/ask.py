@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from gateway.admin.archive import Answers, Archive
+from gateway.admin.archive import Answers, Archive, unusable
 from gateway.admin.journal import Journal
 from gateway.admin.person import Person, Role
 from gateway.admin.rows import Row, Rows, rfc3339
@@ -144,7 +144,7 @@ class AskDesk:
             since_us = time_us(since, self._clock())
             before = _AFTER_ALL if after is None else place_of(after, Order.NEWEST)
         except QueryError as error:
-            raise BadCommand(str(error)) from error
+            raise unusable(error) from error
         await self._journal.read(person, "audit.ask", _told(question, asked))
         answer = await self._answer(question, asked, since_us, before)
         if answer.whole_hours:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
-from gateway.admin.archive import Answers, Archive
+from gateway.admin.archive import Answers, Archive, unusable
 from gateway.admin.journal import Journal
 from gateway.admin.person import Person, Role
 from gateway.admin.rows import Row, Rows, rfc3339
@@ -22,7 +22,7 @@ from gateway.audit.query import (
     told,
 )
 from gateway.audit.questions import LATE_S, of_decision
-from gateway.errors import BadCommand, NotFound
+from gateway.errors import NotFound
 from gateway.ports import Clock
 from gateway.turns import in_thread
 
@@ -170,7 +170,7 @@ class AuditDesk:
         try:
             begin = time_us(since, self._clock())
         except QueryError as error:
-            raise BadCommand(str(error)) from error
+            raise unusable(error) from error
         first = await self._read(lambda: self._reader.first_since(begin))
         end = await self._read(self._reader.newest) + 1
         found: Counter[tuple[str, str]] = Counter()
@@ -298,7 +298,7 @@ class AuditDesk:
         try:
             return compile_filter(asked, now=self._clock(), hashes_of=self._hashes_of)
         except QueryError as error:
-            raise BadCommand(str(error)) from error
+            raise unusable(error) from error
 
     async def _after(self, leaf_index: int) -> Rows:
         return await self._read(lambda: self._reader.after(leaf_index, _PAGE))

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 
 import orjson
 
+from gateway.admin.archive import unusable
 from gateway.admin.journal import Change, Journal
 from gateway.admin.person import Person, Role
 from gateway.admin.rows import Row, Rows
@@ -296,7 +297,7 @@ class ExportDesk:
         try:
             statement = compile_filter(asked, now=self._clock(), hashes_of=self._hashes_of)
         except QueryError as error:
-            raise BadCommand(str(error)) from error
+            raise unusable(error) from error
         if statement.words:
             raise BadCommand("an export selects by fields; search words by `douane audit query`")
         return statement

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
+from gateway.admin.archive import unusable
 from gateway.admin.journal import Change, Journal
 from gateway.admin.person import Person, Role
 from gateway.admin.rows import Row, Rows
@@ -140,7 +141,7 @@ class KeepingDesk:
         try:
             return time_us(text, self._clock())
         except QueryError as error:
-            raise BadCommand(str(error)) from error
+            raise unusable(error) from error
 
     async def _made(
         self, person: Person, what: str, subject: str, act: Callable[[], Awaitable[T]]

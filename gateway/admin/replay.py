@@ -5,16 +5,19 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
+from gateway.admin.archive import unusable
 from gateway.admin.journal import Change, Journal
 from gateway.admin.person import Person, Role
 from gateway.admin.rows import Row, Rows
 from gateway.audit.query import (
     Filter,
     HashesOf,
+    Order,
     QueryError,
     Statement,
     compile_filter,
     time_us,
+    told,
 )
 from gateway.domain.audit import RecordKind
 from gateway.errors import BadCommand
@@ -158,10 +161,12 @@ class ReplayDesk:
             raise BadCommand("the limit is at least 1")
         if self._turn.locked():
             raise BadCommand("another replay is under way")
+        asked = Filter(since=since, until=until, where=where, limit=limit, order=Order.OLDEST)
+        which = told(asked, lambda text: self._hashes_of(text)[0])
         async with self._turn:
             trial = await self._journal.make(
                 person,
-                _change(since, until, where, configured=files is None),
+                _change(which, configured=files is None),
                 lambda: self._line.take(lambda: asyncio.to_thread(self._trials, files)),
             )
             async for row in self._replayed(trial, window, since, limit):
@@ -226,7 +231,7 @@ class ReplayDesk:
         try:
             statement = compile_filter(asked, now=now, hashes_of=self._hashes_of)
         except QueryError as error:
-            raise BadCommand(str(error)) from error
+            raise unusable(error) from error
         if statement.words:
             raise BadCommand("a replay selects by fields; search words by `douane audit query`")
         return statement
@@ -306,13 +311,8 @@ def _refusal(records: Rows) -> Row:
     return (said_no or records)[-1]
 
 
-def _change(since: str, until: str | None, where: str | None, *, configured: bool) -> Change:
-    asked = [f"since {since}"]
-    asked += [f"until {until}"] if until else []
-    asked += [f"where {where}"] if where else []
-    subject = (
-        f"{'the configured policy' if configured else 'a policy of theirs'}, {', '.join(asked)}"
-    )
+def _change(which: str, *, configured: bool) -> Change:
+    subject = f"{'the configured policy' if configured else 'a policy of theirs'}, {which}"
     return Change(
         kind=RecordKind.ADMIN, method="policy.replay", code="replayed", subject=subject, fields={}
     )

@@ -56,6 +56,32 @@ async def test_a_query_gives_the_newest_first_and_at_most_the_limit(tmp_path: Pa
         assert ids(await ask(admin, "audit.query", since="99s", server="mail")) == ["r3", "r2"]
 
 
+@pytest.mark.parametrize("command", ["audit.query", "audit.records", "policy.replay"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"where": "arguments.to = alice emma@private.example"},
+        {"where": "arguments.to = 'emma@private.example"},
+        {"where": "emma@private.example = alice"},
+        {"where": "seq = emma@private.example"},
+        {"since": "emma@private.example"},
+    ],
+    ids=["no end", "no text", "no field", "no number", "no time"],
+)
+async def test_of_a_filter_that_cannot_be_used_its_words_are_told_and_not_recorded(
+    tmp_path: Path, command: str, asked: Any
+) -> None:
+    async with opened(tmp_path) as (admin, _):
+        answer: Any = admin.commands.run(AUDITOR, command, json.dumps(asked).encode())
+        with pytest.raises(BadCommand) as refusal:
+            await (answer if command == "audit.query" else anext(answer))
+        await admin.people.refused(AUDITOR, command, refusal.value)
+    assert "emma@pri" in refusal.value.public
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"bad_command" in written
+    assert b"emma@pri" not in written
+
+
 async def test_a_page_goes_on_behind_a_cursor_or_a_record(tmp_path: Path) -> None:
     async with opened(tmp_path) as (admin, store):
         await write(store, "r1", "r2", "r3", "r4", start=NOW - 100)

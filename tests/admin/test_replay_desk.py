@@ -93,7 +93,7 @@ def desk_of(
         explained=lambda record: {"finding": "same", "of": record["id"]},
         placed=lambda record: {"finding": "not_asked", "of": record["id"]},
         records_of=_records,
-        hashes_of=lambda text: [f"h1:{text}"],
+        hashes_of=lambda text: ["hmac", f"former of {text}"],
         clock=clock,
     )
 
@@ -185,14 +185,18 @@ async def test_a_replay_is_on_record_before_anything_is_compiled() -> None:
         return Policy()
 
     desk = desk_of([], log=log, trials=trials)
-    await replayed(desk, since="24h", where="server = mail", files={"a.rego": "package a"})
+    where = "server = mail and arguments.to = emma@private.example"
+    await replayed(desk, since="24h", where=where, files={"a.rego": "package a"})
     fields = log.records[0].fields
     assert (fields["method"], fields["code"], fields["principal"]) == (
         "policy.replay",
         "replayed",
         AUDITOR.name,
     )
-    assert fields["reasons"][0]["message"] == ("a policy of theirs, since 24h, where server = mail")
+    assert fields["reasons"][0]["message"] == (
+        'a policy of theirs, since = "24h",'
+        ' (server = "mail" and arguments.to = hmac), oldest 100000'
+    )
 
 
 @pytest.mark.parametrize(
