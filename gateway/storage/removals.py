@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from gateway.audit.checkpoint import VerifierKey
 from gateway.audit.record import COLUMNS
 from gateway.domain._value import value
+from gateway.storage.connection import Readable
 
 CODE = "log_pruned"
 
@@ -65,3 +66,14 @@ def removal_in(columns: tuple[Any, ...], body: bytes, verifier: VerifierKey) -> 
         return found if found.is_signed(evidence["signature"], verifier) else None
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def removed_in(connection: Readable, verifier: VerifierKey) -> int:
+    """Return before which record all may be gone, by the newest signed removal; 0 without one."""
+    rows = connection.execute(
+        f"SELECT CAST(body AS BLOB), {', '.join(COLUMNS)} FROM audit"  # noqa: S608 - fixed
+        " WHERE code = ? ORDER BY leaf_index DESC",
+        (CODE,),
+    )
+    found = (removal_in(tuple(columns), body, verifier) for body, *columns in rows)
+    return next((one.stop for one in found if one), 0)

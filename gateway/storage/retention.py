@@ -23,7 +23,7 @@ from gateway.errors import AuditUnavailable, ConfigError
 from gateway.storage.connection import Readable, open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.files import create_private, private_directory, rename
-from gateway.storage.removals import CODE, Removal
+from gateway.storage.removals import CODE, Removal, removed_in
 from gateway.storage.segments import segment_verified, segment_verified_in
 from gateway.storage.tree import front_of, root_of, tree_at
 from gateway.storage.writer import Writer
@@ -232,8 +232,8 @@ class LogRetention(ABC):
     def _written(self, before_us: int) -> Segment | None:
         """Write the next segment; `None` if there is nothing to write."""
         with closing(self._opened()) as connection:
-            front, older = front_of(connection), _older(connection, before_us)
-            missing = _missing(_segments(connection, front, older), front, older)
+            since, older = self._since(connection), _older(connection, before_us)
+            missing = _missing(_segments(connection, since, older), since, older)
             if not missing:
                 return None
             first, stop = missing.start, min(missing.stop, missing.start + SEGMENT_RECORDS)
@@ -267,8 +267,9 @@ class LogRetention(ABC):
             older = _older(connection, before_us)
             if older <= front:
                 raise NotRemovable("no whole tile of 256 signed records is older")
-            segments = _segments(connection, front, older)
-            missing = _missing(segments, front, older)
+            since = self._since(connection)
+            segments = _segments(connection, since, older)
+            missing = _missing(segments, since, older)
             if missing:
                 told = f"records {missing.start} to {missing.stop - 1} are in no archive yet"
                 raise NotRemovable(told)
@@ -287,6 +288,13 @@ class LogRetention(ABC):
                     raise NotRemovable(told)
             root = tree_at(connection, older).root()
             return Removal(first=front, stop=older, root=root)
+
+    def _since(self, connection: Readable) -> int:
+        """Return the first record that has not left by a signed removal, wherever the front is said to be.
+
+        The next removal covers all before it: what left otherwise has to be in an archive, too.
+        """
+        return min(front_of(connection), removed_in(connection, self._verifier))
 
     def _is_kept(self, segment: Segment) -> bool:
         """Say whether its file is there, unchanged, and holds these records of this log, signed.

@@ -19,6 +19,7 @@ from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.storage import retention
 from gateway.storage.database import CHECKPOINT, DATABASE
+from gateway.storage.removals import Removal
 from gateway.storage.retention import NotRemovable, Retention
 from gateway.storage.schema import migrate
 from gateway.storage.segments import segment_verified
@@ -497,6 +498,38 @@ async def test_a_removal_that_the_logs_key_did_not_sign_is_found(filled, forged)
     found = checked(filled)
     assert (found.finding, found.first_bad) == (Finding.ALTERED, 0)
     assert "no signed record" in found.reason
+
+
+@pytest.mark.parametrize("before", [0, 256])
+async def test_what_left_without_a_signed_record_is_not_signed_away_later(filled, before):
+    """By whoever moved the front and removed what was before it; the next removal would cover that."""
+    async with keeper(filled) as keep:
+        if before:  # by retention
+            await keep.record("log_pruned", "", signed(keep, Removal(first=0, stop=256, root=b"")))
+    with tampering(filled) as connection:
+        connection.execute("UPDATE log_front SET first = 512")
+        connection.execute("DELETE FROM audit WHERE leaf_index < 512")
+    later = int(NOW * 1e6) + 1
+    async with keeper(filled) as keep:
+        await keep.store.audit.append(at(NOW, "after"))
+    async with keeper(filled) as keep:
+        with pytest.raises(ConfigError, match="does not verify"):
+            await keep.retention.archive(later)
+        with pytest.raises(NotRemovable, match=f"records {before} to 767 are in no archive yet"):
+            await keep.retention.prune(later)
+    assert checked(filled).finding is Finding.ALTERED
+
+
+async def test_what_the_archive_has_may_have_left_without_a_signed_record(filled):
+    """As by a version that signed none."""
+    async with keeper(filled) as keep:
+        await keep.retention.archive(BEFORE)
+    with tampering(filled) as connection:
+        connection.execute("UPDATE log_front SET first = 256")
+        connection.execute("DELETE FROM audit WHERE leaf_index < 256")
+    async with keeper(filled) as keep:
+        await keep.retention.prune(BEFORE)
+    assert (checked(filled).reason, checked(filled).front) == ("", 512)
 
 
 async def test_more_gone_than_the_record_says_is_found(filled):
