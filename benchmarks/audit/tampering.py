@@ -20,7 +20,7 @@ from gateway.audit.record import COLUMNS, columns_of
 from gateway.audit.tiles import TILE_LEAVES, tile_root
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.storage.database import CHECKPOINT, DATABASE
-from gateway.storage.retention import Retention
+from gateway.storage.retention import NotRemovable, Retention
 from gateway.storage.store import Store
 from gateway.storage.verify import Finding, own_verifier, verify
 
@@ -36,6 +36,7 @@ _TRIGGERS = (
     "log_front_is_never_deleted",
 )
 _STATE = (DATABASE, CHECKPOINT)
+_NOWHERE = "have the gateway remove what is in no archive"
 
 
 @dataclass(frozen=True)
@@ -119,13 +120,25 @@ async def _made(folder: Path, *, pruned: bool) -> Log:
     )
 
 
-async def _prune(store: Store, folder: Path) -> None:
+async def _refused(data_dir: Path) -> str:
+    """Have a gateway remove what is old from the log; return why it does not, empty if it does."""
+    store = await Store.open(data_dir, clock=lambda: NOW)
+    try:
+        await _prune(store, data_dir, kept=SIZES[-1])
+    except NotRemovable as error:
+        return str(error)
+    finally:
+        await store.close()
+    return ""
+
+
+async def _prune(store: Store, folder: Path, kept: int = FIRST_KEPT) -> None:
     names = itertools.count()
 
     async def record(code: str, message: str, evidence: Any) -> Any:
         reasons = [{"code": code, "message": message}]
         fields = {"code": code, "reasons": reasons, "evidence": dict(evidence)}
-        name = f"k{next(names)}"
+        name = f"k{kept}-{next(names)}"
         return await store.audit.append(
             AuditRecord(kind=RecordKind.SYSTEM, time=NOW, id=name, fields=fields)
         )
@@ -139,7 +152,7 @@ async def _prune(store: Store, folder: Path) -> None:
         record=record,
         turn=store.aging,
     )
-    before_us = int((NOW + FIRST_KEPT) * 1e6)
+    before_us = int((NOW + kept) * 1e6)
     await retention.archive(before_us)
     await retention.prune(before_us)
 
@@ -168,6 +181,10 @@ def _tried(
                 connection.execute(f"DROP TRIGGER {trigger}")
             change = kind(connection, dice, log)
             connection.commit()
+        if change.what == _NOWHERE:
+            # `verify` could not tell of it afterwards: it would be signed.
+            why = asyncio.run(_refused(folder))
+            return change, bool(why), change.says in why, why
         _files(change, log, folder)
         found = verify(folder, own_verifier(log.folder), checkpoints=[("kept", log.kept)])
     finally:
@@ -409,6 +426,11 @@ def prune_unrecorded(connection: sqlite3.Connection, dice: random.Random, log: L
     return Change("remove records without a record of it", 0)
 
 
+def name_an_archive(connection: sqlite3.Connection, _: random.Random, log: Log) -> Change:
+    connection.execute("INSERT INTO archives VALUES (?, 65536, '/nowhere', '', 0)", (log.first,))
+    return Change(_NOWHERE, None, f"is not the archive of the records from {log.first} on")
+
+
 def move_the_front(connection: sqlite3.Connection, dice: random.Random, log: Log) -> Change:
     front = dice.choice([n for n in (0, 256, 300, 768) if n != log.first])
     connection.execute("UPDATE log_front SET first = ?", (front,))
@@ -441,5 +463,6 @@ TAMPERINGS: tuple[Tampering, ...] = (
     roll_back_both,
     replace_the_log,
     prune_unrecorded,
+    name_an_archive,
     move_the_front,
 )
