@@ -17,7 +17,7 @@ from gateway.domain.decisions import Verdict
 from gateway.domain.grants import AuthorizationCode, AuthorizationRequest, Grant
 from gateway.domain.identity import Client, User, named_in_records
 from gateway.errors import AuditUnavailable, IdentityUnavailable
-from gateway.oauth.clients import AUTHORIZATION_CODE
+from gateway.oauth.builtin import AUTHORIZATION_CODE
 from gateway.oauth.documents import ClientDirectory
 from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.protocol import ProtocolServer, read_parameters, token_hash

@@ -6,8 +6,9 @@ from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.identity import AuthMethod
+from gateway.oauth.builtin import AUTHORIZATION_CODE, DEVICE_CODE, REFRESH_TOKEN
 from gateway.oauth.client_keys import public_keys
-from gateway.oauth.clients import AUTHORIZATION_CODE, DEVICE_CODE, LONGEST_NAME, REFRESH_TOKEN
+from gateway.oauth.clients import LONGEST_NAME
 from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.redirects import registrable
 from gateway.oauth.resources import SCOPES

@@ -1,21 +1,17 @@
-"""OAuth clients: how one is made, and the one that everybody has (RFC 6749 section 2)."""
+"""OAuth clients: how one is made (RFC 6749 section 2)."""
 
 import base64
 import hashlib
-from collections.abc import Callable
 from dataclasses import field
 
 from gateway.domain._value import value
 from gateway.domain.identity import AuthMethod, Client
+from gateway.oauth.builtin import AUTHORIZATION_CODE, DEVICE_CODE, PUBLIC, REFRESH_TOKEN
 from gateway.oauth.client_keys import public_keys
 from gateway.oauth.errors import OAuthError
 from gateway.oauth.resources import ADMIN_API, SCOPES, Resources
-from gateway.ports.identity import ClientStore
 
-AUTHORIZATION_CODE = "authorization_code"
-REFRESH_TOKEN = "refresh_token"  # noqa: S105 - a grant
 CLIENT_CREDENTIALS = "client_credentials"
-DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 GRANT_TYPES = (AUTHORIZATION_CODE, REFRESH_TOKEN, CLIENT_CREDENTIALS, DEVICE_CODE, JWT_BEARER)
@@ -26,22 +22,8 @@ SECRET_OCTETS = 32
 LONGEST_NAME = 80
 
 SECRET_METHODS = frozenset({AuthMethod.BASIC, AuthMethod.POST})
-_PUBLIC = frozenset({AuthMethod.NONE})
 _FOR_ITSELF = frozenset({CLIENT_CREDENTIALS, JWT_BEARER})
 """Grants without a person at a browser: whoever has no secret could be anybody."""
-
-COMMAND_LINE = Client(
-    id="douane-cli",
-    name="Douane command line",
-    auth_methods=_PUBLIC,
-    redirect_uris=("http://127.0.0.1/callback",),
-    grants=(AUTHORIZATION_CODE, REFRESH_TOKEN, DEVICE_CODE),
-    resources=frozenset({ADMIN_API}),
-    scopes=frozenset({"admin"}),
-    created_at=0.0,
-    created_by="douane",
-)
-"""`douane login`: part of the gateway, so found everywhere and stored nowhere."""
 
 
 @value
@@ -73,16 +55,6 @@ def desk_client(redirect_uri: str, secret: str) -> Client:
         created_at=0.0,
         created_by="douane",
     )
-
-
-def with_builtin(store: ClientStore, desk: Client | None = None) -> Callable[[str], Client | None]:
-    """Return a look-up of clients in `store`, and of those that are built in. From memory."""
-    builtin, find = {one.id: one for one in (COMMAND_LINE, desk) if one is not None}, store.find
-
-    def found(client_id: str) -> Client | None:
-        return builtin.get(client_id) or find(client_id)
-
-    return found
 
 
 def new_client(
@@ -148,7 +120,7 @@ def _check_registration(
 
 
 def _keys(methods: frozenset[AuthMethod], jwks: object) -> str:
-    if not methods or (AuthMethod.NONE in methods and methods != _PUBLIC):
+    if not methods or (AuthMethod.NONE in methods and methods != PUBLIC):
         raise ValueError("a client proves itself in some way, or is public and does not")
     if (AuthMethod.PRIVATE_KEY_JWT in methods) is (jwks is None):
         raise ValueError("a client has public keys for private_key_jwt, and for nothing else")
@@ -165,7 +137,7 @@ def _check_grants(
         raise ValueError(f"a client's grants are some of {', '.join(GRANT_TYPES)}")
     if (AUTHORIZATION_CODE in grants) is not bool(redirect_uris):
         raise ValueError("a client has redirect URIs for authorization_code, and for nothing else")
-    if methods == _PUBLIC and _FOR_ITSELF & set(grants):
+    if methods == PUBLIC and _FOR_ITSELF & set(grants):
         raise ValueError("a client without a secret or a key cannot act without a person")
     if set(grants) == {REFRESH_TOKEN}:
         raise ValueError("a client gets a refresh token by another grant")

@@ -2,8 +2,8 @@
 
 from gateway.domain.grants import DeviceRequest
 from gateway.domain.throttle import Throttle
+from gateway.oauth.builtin import DEVICE_CODE
 from gateway.oauth.client_authentication import EVERY_METHOD
-from gateway.oauth.clients import DEVICE_CODE
 from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.intake import Intake
 from gateway.oauth.protocol import ProtocolRequest, ProtocolServer, token_hash

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Final
 
-from gateway.oauth.clients import REFRESH_TOKEN
+from gateway.oauth.builtin import REFRESH_TOKEN
 from gateway.oauth.errors import OAuthError
 from gateway.oauth.protocol import read_parameters
 from gateway.oauth.records import TokenAnswer, TokenRequest

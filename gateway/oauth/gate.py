@@ -19,7 +19,7 @@ from gateway.domain.identity import (
 )
 from gateway.domain.scripts import ScriptId
 from gateway.errors import Unauthenticated
-from gateway.oauth.clients import with_builtin
+from gateway.oauth.builtin import with_builtin
 from gateway.oauth.keys import KeyRing
 from gateway.oauth.possession import Possession, without_proofs
 from gateway.oauth.resources import Resources

@@ -20,7 +20,7 @@ from gateway.domain.identity import (
 from gateway.domain.planes import Plane
 from gateway.domain.tools import OWN, UpstreamId
 from gateway.errors import Unauthenticated
-from gateway.oauth.clients import with_builtin
+from gateway.oauth.builtin import with_builtin
 from gateway.ports.identity import ClientStore, UserStore
 
 _MOST: Final = 10_000

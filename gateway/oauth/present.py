@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 
-from gateway.oauth.clients import with_builtin
+from gateway.oauth.builtin import with_builtin
 from gateway.ports.identity import ClientStore, UserStore
 
 

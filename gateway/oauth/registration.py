@@ -12,15 +12,9 @@ from gateway.domain._value import value
 from gateway.domain.identity import Client, ClientKind
 from gateway.domain.throttle import Throttle
 from gateway.errors import AuditUnavailable, IdentityUnavailable
+from gateway.oauth.builtin import AUTHORIZATION_CODE
 from gateway.oauth.client_metadata import Description, described
-from gateway.oauth.clients import (
-    AUTHORIZATION_CODE,
-    ID_OCTETS,
-    SECRET_METHODS,
-    SECRET_OCTETS,
-    secret_hash,
-    secret_text,
-)
+from gateway.oauth.clients import ID_OCTETS, SECRET_METHODS, SECRET_OCTETS, secret_hash, secret_text
 from gateway.oauth.documents import self_made
 from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.protocol import Attempt

@@ -19,7 +19,7 @@ from gateway.domain._value import value
 from gateway.domain.identity import User
 from gateway.errors import GatewayError
 from gateway.oauth.authorization import AuthorizationEndpoint, must_ask
-from gateway.oauth.clients import with_builtin
+from gateway.oauth.builtin import with_builtin
 from gateway.oauth.device import DeviceEndpoint
 from gateway.oauth.documents import ClientDirectory, DocumentRules
 from gateway.oauth.foreign.gate import ExternalGate, ExternalIssuer

@@ -13,7 +13,7 @@ import orjson
 from gateway.domain.identity import AuthMethod, Client, ClientKind, User
 from gateway.errors import GatewayError
 from gateway.oauth.authorization import AuthorizationEndpoint
-from gateway.oauth.clients import with_builtin
+from gateway.oauth.builtin import with_builtin
 from gateway.oauth.documents import ClientDirectory, DocumentRules
 from gateway.oauth.looking_again import Look
 from gateway.oauth.possession import Possession

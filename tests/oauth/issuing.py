@@ -16,7 +16,7 @@ from gateway.domain.grants import AuthorizationCode, DeviceStatus, Grant
 from gateway.domain.identity import AuthMethod, BearerToken, Client, ClientKind, Principal, User
 from gateway.domain.tools import UpstreamId
 from gateway.errors import PolicyUnavailable
-from gateway.oauth.clients import AUTHORIZATION_CODE, DEVICE_CODE, REFRESH_TOKEN, with_builtin
+from gateway.oauth.builtin import AUTHORIZATION_CODE, DEVICE_CODE, REFRESH_TOKEN, with_builtin
 from gateway.oauth.device import DeviceEndpoint
 from gateway.oauth.gate import TokenGate
 from gateway.oauth.intake import Intake

@@ -6,17 +6,14 @@ from typing import Any
 import pytest
 
 from gateway.domain.identity import AuthMethod, ClientKind
-from gateway.oauth.clients import (
+from gateway.oauth.builtin import (
     AUTHORIZATION_CODE,
-    CLIENT_CREDENTIALS,
     COMMAND_LINE,
     DEVICE_CODE,
-    JWT_BEARER,
     REFRESH_TOKEN,
-    new_client,
-    secret_hash,
     with_builtin,
 )
+from gateway.oauth.clients import CLIENT_CREDENTIALS, JWT_BEARER, new_client, secret_hash
 from gateway.storage.identity.store import IdentityStores
 from tests.oauth.assertions import EC_KEY, public
 from tests.oauth.world import MAIL, NOW, RESOURCES, Hand, client

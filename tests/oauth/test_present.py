@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.identity import ClientKind
-from gateway.oauth.clients import COMMAND_LINE
+from gateway.oauth.builtin import COMMAND_LINE
 from gateway.oauth.foreign.gate import user_id
 from gateway.oauth.gate import _principal
 from gateway.oauth.present import Present

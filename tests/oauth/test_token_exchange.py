@@ -17,7 +17,8 @@ from gateway.domain.identity import AuthMethod, BearerToken, Client, Principal
 from gateway.domain.scripts import Script, ScriptId, ToolGrant
 from gateway.domain.tools import UpstreamId
 from gateway.errors import AuditUnavailable, Unauthenticated
-from gateway.oauth.clients import AUTHORIZATION_CODE, CLIENT_CREDENTIALS
+from gateway.oauth.builtin import AUTHORIZATION_CODE
+from gateway.oauth.clients import CLIENT_CREDENTIALS
 from gateway.oauth.grants.token_exchange import ACCESS_TOKEN, TOKEN_EXCHANGE
 from gateway.oauth.keys import KeyRing
 from gateway.oauth.records import TokenAnswer

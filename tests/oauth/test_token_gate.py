@@ -10,7 +10,7 @@ import pytest
 from gateway.domain.grants import Grant
 from gateway.domain.identity import BearerToken, Client, ClientKind, Principal
 from gateway.errors import Unauthenticated
-from gateway.oauth.clients import COMMAND_LINE
+from gateway.oauth.builtin import COMMAND_LINE
 from gateway.oauth.gate import TokenGate
 from gateway.oauth.keys import KeyRing
 from gateway.oauth.tokens import mint, verify

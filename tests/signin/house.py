@@ -12,7 +12,7 @@ from gateway.domain.grants import DeviceRequest, Transaction
 from gateway.domain.identity import AuthMethod, Client, ClientKind, User
 from gateway.errors import IdentityUnavailable, Unsealable
 from gateway.oauth.authorization import AuthorizationEndpoint, must_ask
-from gateway.oauth.clients import with_builtin
+from gateway.oauth.builtin import with_builtin
 from gateway.oauth.documents import ClientDirectory, DocumentRules
 from gateway.oauth.protocol import Lifetimes, ProtocolServer, Stores
 from gateway.oauth.resources import Resources

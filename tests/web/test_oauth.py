@@ -26,7 +26,7 @@ from starlette.routing import Route
 from gateway.domain.identity import BearerToken
 from gateway.errors import IdentityUnavailable, Unauthenticated
 from gateway.oauth.authorization import AuthorizationEndpoint
-from gateway.oauth.clients import with_builtin
+from gateway.oauth.builtin import with_builtin
 from gateway.oauth.documents import ClientDirectory, DocumentRules
 from gateway.oauth.metadata import Metadata, Offers
 from gateway.oauth.protocol import token_hash

@@ -9,8 +9,8 @@ from authlib.oauth2.rfc6749.grants import BaseGrant
 from gateway.domain._value import value
 from gateway.domain.grants import Grant, RefreshToken
 from gateway.domain.identity import AuthMethod, Client, User, named_in_records
+from gateway.oauth.builtin import REFRESH_TOKEN
 from gateway.oauth.client_authentication import EVERY_METHOD
-from gateway.oauth.clients import REFRESH_TOKEN
 from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.possession import refused_proof
 from gateway.oauth.protocol import ProtocolRequest, ProtocolServer, token_hash
