@@ -105,7 +105,7 @@ check: setup ## Format, lint, types, floors and policies, as CI does.
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m gateway.policy.toolchain check policies
+	$(BIN)/python -m gateway.policy.standard policies
 
 .PHONY: fix
 fix: setup ## Format and mend what can be mended by itself.

@@ -5,11 +5,10 @@ there are.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final
 
 from gateway.domain._value import value
-from gateway.policy.lint import EQUALS, Module, line_of, name_of, walk
+from gateway.policy.lint import EQUALS, Module, like, line_of, name_of, walk
 
 _ARGUMENTS: Final = ("input", "arguments")
 _MEMBER: Final = ("internal", "member_2")
@@ -80,11 +79,6 @@ def misnamed(modules: Sequence[Module], approved: Sequence[Takes]) -> list[str]:
                     text = f"no approved definition has an argument {name}"
                     found.append(f"{module.path}:{line}: {text}{like(name, known)}")
     return list(dict.fromkeys(found))
-
-
-def like(name: str, known: Collection[str]) -> str:
-    close = get_close_matches(name, sorted(known), n=1)
-    return f"; is {close[0]} meant?" if close else ""
 
 
 def _known(rule: Mapping[str, Any], approved: Sequence[Takes]) -> frozenset[str] | None:

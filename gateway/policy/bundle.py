@@ -13,13 +13,13 @@ import orjson
 
 from gateway.domain._value import value
 from gateway.errors import ConfigError
-from gateway.policy import arguments, lint
+from gateway.policy import lint
+from gateway.policy.dlp_table import unsaid_in_dlp
 from gateway.policy.doubled import doubled
 from gateway.policy.lint import Module
 from gateway.policy.opa import Opa, Ran, require
 from gateway.policy.schema import input_schema
 from gateway.policy.sources import POLICY_FOLDER, Sources
-from gateway.policy.targets import unsaid_in_dlp
 from gateway.policy.testing import Judged, judge
 
 ENTRYPOINTS = ("decision", "pin", "pin_approvals", "self_approval")
@@ -155,7 +155,7 @@ def _described(ran: Ran) -> Iterator[str]:
 def _meant(details: Any) -> str:
     """Return which member of the question may be meant by one that it has not."""
     try:
-        return arguments.like(details["ref"][details["pos"]]["value"], details["oneOf"])
+        return lint.like(details["ref"][details["pos"]]["value"], details["oneOf"])
     except (LookupError, TypeError):
         return ""
 

@@ -11,12 +11,13 @@ from gateway.errors import ConfigError
 from gateway.policy.arguments import misnamed
 from gateway.policy.building import EMPTY, build
 from gateway.policy.bundle import prepare
+from gateway.policy.dlp_table import absent_in_dlp
 from gateway.policy.missing import maybe_missing
 from gateway.policy.settings import PolicySettings
 from gateway.policy.shipped import is_shipped
 from gateway.policy.sources import read_sources
 from gateway.policy.standard import changed, run_tests
-from gateway.policy.targets import Known, absent, absent_in_access, absent_in_dlp, absent_in_quotas
+from gateway.policy.targets import Known, absent, absent_in_access, absent_in_quotas
 from gateway.policy.testing import RuleTest
 from gateway.policy.toolchain import find_opa
 
@@ -65,7 +66,7 @@ def _looked_at(settings: PolicySettings, config: Mapping[str, Any], known: Known
         *absent(own, known),
         *absent_in_access(data.get("access"), known),
         *absent_in_quotas(data.get("quotas"), known),
-        *absent_in_dlp(data.get("dlp"), known),
+        *absent_in_dlp(data.get("dlp"), known.classes),
     )
     return Checked(problems=problems, notices=tuple(maybe_missing(own, known.approved)))
 

@@ -1,6 +1,7 @@
 """What can be wrong with a policy that compiles: found in the syntax tree that OPA gives."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from gateway.domain._value import value
@@ -130,3 +131,9 @@ def name_of(node: Mapping[str, Any]) -> tuple[str, ...]:
 def line_of(node: Mapping[str, Any]) -> int:
     """Return the line on which `node` begins; 0 if the tree does not say."""
     return int(node.get("location", {}).get("row", 0))
+
+
+def like(name: str, known: Collection[str]) -> str:
+    """Return a question after the known name that is most like this one; empty if none is."""
+    close = get_close_matches(name, sorted(known), n=1)
+    return f"; is {close[0]} meant?" if close else ""

@@ -1,15 +1,18 @@
 """The standard a folder of Rego is held to: formatted, strictly typed, tested, all of it covered."""
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from gateway.errors import ConfigError
 from gateway.policy.bundle import laid_out, parsed, type_problems
 from gateway.policy.opa import Opa
 from gateway.policy.schema import input_schema
 from gateway.policy.settings import PolicySettings
 from gateway.policy.sources import POLICY_FOLDER, Sources, read_sources
 from gateway.policy.testing import RuleTest, notices, read_json, run_all, short
+from gateway.policy.toolchain import find_opa
 
 _SCHEMA = "input.schema.json"
 _ALL_OF_IT = {"not_covered": [{"start": {"row": 1}}]}
@@ -72,3 +75,21 @@ def _uncovered(opa: Opa, staged: Path, sources: Sources) -> Iterator[str]:
         spans = reached.get(path, _ALL_OF_IT).get("not_covered", [])
         for row in sorted({span["start"]["row"] for span in spans}):
             yield f"{path}:{row}: no test reaches this"
+
+
+def main(arguments: list[str]) -> int:
+    """Hold a folder of Rego to the house's standard, and print what it lacks."""
+    if len(arguments) != 1:
+        print("usage: python -m gateway.policy.standard FOLDER", file=sys.stderr)  # noqa: T201
+        return 2
+    try:
+        found = shortcomings(find_opa(), Path(arguments[0]))
+    except ConfigError as error:
+        found = [str(error)]
+    for line in found:
+        print(line, file=sys.stderr)  # noqa: T201 - this is a command
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -7,12 +7,11 @@ What is configured says which servers there are, and what was seen of each, whic
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gateway.dlp.classes import GROUPS
 from gateway.domain._value import value
 from gateway.domain.quotas import Quota
 from gateway.domain.tools import OWN
-from gateway.policy.arguments import Takes, like, limited, limits
-from gateway.policy.lint import Module
+from gateway.policy.arguments import Takes, limited, limits
+from gateway.policy.lint import Module, like
 
 _ANY = "*"
 
@@ -81,54 +80,6 @@ def absent_in_quotas(quotas: Any, known: Known) -> list[str]:
         if isinstance(word, str) and word not in names | {_ANY}:
             found.append(f"data.douane.quotas.ask: no quota is called {word}{like(word, names)}")
     return found
-
-
-_PLACES = frozenset({"home", "task", "place", "inside", "anywhere"})
-_OF_NAMES = frozenset({"names", "person", "address"})
-_OTHERWISE = frozenset({"ask", "deny"})
-_SHOWN = frozenset({"show", "mask", "tokenize", "drop", "withhold"})
-
-
-def absent_in_dlp(dlp: Any, known: Known) -> list[str]:
-    """Return what `dlp` of the policy's data names that is not there: such a line says nothing."""
-    if not isinstance(dlp, dict):
-        return []
-    found = []
-    for table in ("arguments", "results"):
-        rows = dlp.get(table)
-        for name, row in rows.items() if isinstance(rows, dict) else ():
-            where = f"data.douane.dlp.{table}.{name}"
-            if known.classes and name not in known.classes:
-                found.append(f"{where}: no class or group is called so{like(name, known.classes)}")
-            found += [f"{where}: {text}" for text in _of_row(table, row)]
-    return found
-
-
-def unsaid_in_dlp(data: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with `dlp` of a policy's data whatever the configuration says.
-
-    Which classes of an operator's own there are, only that says.
-    """
-    douane = data.get("douane")
-    dlp = douane.get("dlp") if isinstance(douane, dict) else None
-    if not isinstance(dlp, dict):
-        return []
-    there = frozenset({*GROUPS, *GROUPS.values(), *_OF_NAMES})
-    tables = [dlp[name] for name in ("arguments", "results") if isinstance(dlp.get(name), dict)]
-    own = {name for table in tables for name in table if name.startswith("own")}
-    return absent_in_dlp(dlp, Known(classes=there | own))
-
-
-def _of_row(table: str, row: Any) -> Iterator[str]:
-    if table == "results":
-        if not isinstance(row, str) or row not in _SHOWN:
-            yield f"is {', '.join(sorted(_SHOWN))}"
-        return
-    to, otherwise = (row.get("to"), row.get("otherwise")) if isinstance(row, dict) else (None, None)
-    if not isinstance(to, list) or not _PLACES.issuperset(map(str, to)):
-        yield f"`to` is a list of {', '.join(sorted(_PLACES))}"
-    if otherwise not in _OTHERWISE:
-        yield "`otherwise` is ask or deny"
 
 
 def _of_entry(entry: Any, known: Known) -> Iterator[str]:

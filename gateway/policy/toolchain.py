@@ -206,26 +206,16 @@ def _sha256(file: Path) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Print where OPA is; with `check FOLDER`, hold a folder of Rego to the house's standard."""
-    from gateway.policy.standard import shortcomings  # noqa: PLC0415 - it needs what is above
-
+    """Print where OPA is."""
+    if arguments:
+        print("usage: python -m gateway.policy.toolchain", file=sys.stderr)  # noqa: T201
+        return 2
     try:
-        opa = find_opa()
-        match arguments:
-            case []:
-                print(opa.binary)  # noqa: T201 - this is a command
-                return 0
-            case ["check", folder]:
-                found = shortcomings(opa, Path(folder))
-            case _:
-                print("usage: python -m gateway.policy.toolchain [check FOLDER]", file=sys.stderr)  # noqa: T201
-                return 2
+        print(find_opa().binary)  # noqa: T201 - this is a command
     except ConfigError as error:
         print(error, file=sys.stderr)  # noqa: T201 - this is a command
         return 1
-    for line in found:
-        print(line, file=sys.stderr)  # noqa: T201 - this is a command
-    return 1 if found else 0
+    return 0
 
 
 if __name__ == "__main__":

@@ -9,9 +9,10 @@ from gateway.config.dlp import DlpSection
 from gateway.errors import ConfigError
 from gateway.policy.bundle import prepare
 from gateway.policy.commands import check
+from gateway.policy.dlp_table import absent_in_dlp
 from gateway.policy.settings import PolicySettings
 from gateway.policy.sources import Sources, read_sources
-from gateway.policy.targets import Known, absent_in_dlp
+from gateway.policy.targets import Known
 from gateway.policy.toolchain import find_opa
 from gateway.wiring.sensitive import classes_of
 
@@ -33,7 +34,7 @@ ROW = {"to": ["home"], "otherwise": "deny"}
     ],
 )
 def test_what_says_nothing_is_told(table: Any, problems: list[str]) -> None:
-    told = absent_in_dlp(table, KNOWN)
+    told = absent_in_dlp(table, KNOWN.classes)
     assert len(told) == len(problems)
     assert all(f"data.douane.dlp.{p}" in t for p, t in zip(problems, told, strict=True))
 

@@ -8,9 +8,8 @@ from gateway.policy.opa import Opa
 from gateway.policy.schema import ABSENT, input_schema
 from gateway.policy.settings import PolicySettings
 from gateway.policy.sources import read_sources
-from gateway.policy.standard import run_tests, schema_text, shortcomings
+from gateway.policy.standard import main, run_tests, schema_text, shortcomings
 from gateway.policy.testing import RuleTest
-from gateway.policy.toolchain import main
 from tests.policy.policy_questions import POLICIES, cases, pin_cases
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -79,9 +78,9 @@ def test_a_schema_of_another_version_is_told(opa: Opa, folder: Path) -> None:
 def test_the_command_fails_where_something_is_missing(
     opa: Opa, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["check", str(folder)]) == 1
+    assert main([str(folder)]) == 1
     assert "no test reaches this" in capsys.readouterr().err
-    assert main(["check", str(POLICIES)]) == 0
+    assert main([str(POLICIES)]) == 0
 
 
 def test_a_policys_own_tests_are_run_one_by_one(opa: Opa, folder: Path) -> None:
