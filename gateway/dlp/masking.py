@@ -1,14 +1,11 @@
 """Documents without what policy wants masked: a mark, a token or nothing stands in its place."""
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import accumulate
 from typing import Final
 
 from gateway.dlp.detector import Detector, Span
-from gateway.dlp.scanning import over_edges
 from gateway.domain.decisions import Duty, Obligation
-from gateway.domain.rewriting import Rewriter
+from gateway.domain.rewriting import Rewriter, cut_over_edges
 from gateway.errors import Denied
 
 OWN: Final = "own"
@@ -57,22 +54,11 @@ class Masker(Rewriter):
     def joined(self, texts: Sequence[str]) -> Sequence[str]:
         """Return `texts` without what stands over an edge of two of them."""
         look = self._detector.look("".join(texts))
-        over = [span for span in over_edges(look, texts) if span.of in self._all]
-        return _cut_out(texts, over) if over else texts
-
-    def continued(self, before: str, text: str) -> str:
-        """Return `text`, which goes on where `before` ended, without the rest of what began there."""
-        if not before:
-            return text
-        told: Sequence[str] = _cut_out(
-            [before, text],
-            [
-                span
-                for span in over_edges(self._detector.look(before + text), [before, text])
-                if span.of in self._all
-            ],
+        told = cut_over_edges(
+            [text.encode("utf-8", "surrogatepass") for text in texts],
+            [(s.start, s.end, f"[{s.of}]".encode()) for s in look.spans if s.of in self._all],
         )
-        return told[1]
+        return [part.decode("utf-8", "surrogatepass") for part in told]
 
     def _replaced(self, text: str, spans: Iterable[Span]) -> str:
         octets = text.encode("utf-8", "surrogatepass")
@@ -113,19 +99,3 @@ def _classes(detector: Detector, named: Collection[str]) -> frozenset[str]:
     if unknown := set(named) - {*groups, *groups.values(), OWN}:
         raise Denied(f"policy wants something masked of a class that there is not: {min(unknown)}")
     return frozenset(of for of, group in groups.items() if of in named or group in named)
-
-
-def _cut_out(texts: Sequence[str], spans: Iterable[Span]) -> list[str]:
-    """Return `texts` without the bytes of all of them that are in `spans`; a mark stands at each end."""
-    octets = [text.encode("utf-8", "surrogatepass") for text in texts]
-    starts = [0, *accumulate(map(len, octets))]
-    kept = list(octets)
-    # From the last on: what stands before in the same text keeps its place.
-    for span in sorted(spans, key=lambda span: span.start, reverse=True):
-        first = bisect_right(starts, span.start) - 1
-        for index in range(first, bisect_left(starts, span.end)):
-            start = starts[index]
-            a, b = max(span.start - start, 0), min(span.end - start, len(octets[index]))
-            if a < b:
-                kept[index] = kept[index][:a] + f"[{span.of}]".encode() + kept[index][b:]
-    return [part.decode("utf-8", "surrogatepass") for part in kept]

@@ -3,15 +3,19 @@
 import base64
 import json
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import Any, Final
+from itertools import accumulate
+from typing import Any, AnyStr, Final
 
 from gateway.domain.vocabulary import WORDS
 
 REDACTED: Final = "[redacted]"
+RUNNING: Final = ("data", "message")
+"""Of log messages and of progress: what clients show one after the other."""
 _NO_BASE64: Final = re.compile("[^A-Za-z0-9+/]")
 _URL_SAFE: Final = str.maketrans("-_", "+/")
 _MEDIA: Final = (
@@ -38,6 +42,25 @@ def _is_text_block(item: Any) -> bool:
     return isinstance(item, dict) and isinstance(item.get("text"), str)
 
 
+def cut_over_edges(
+    parts: Sequence[AnyStr], spans: Iterable[tuple[int, int, AnyStr]]
+) -> list[AnyStr]:
+    """Return `parts` without what stands in two of them: its mark is at each of its ends.
+
+    `spans` are of all parts together, each with its mark; those that stand over an edge do not overlap.
+    """
+    starts = [0, *accumulate(map(len, parts))]
+    kept = list(parts)
+    # From the last on: what stands before in the same part keeps its place.
+    for begin, end, mark in sorted(spans, reverse=True):
+        first, last = bisect_right(starts, begin) - 1, bisect_left(starts, end)
+        for index in range(first, last if last - first > 1 else first):
+            a, b = (min(max(at - starts[index], 0), len(parts[index])) for at in (begin, end))
+            if a < b:
+                kept[index] = kept[index][:a] + mark + kept[index][b:]
+    return kept
+
+
 class Rewriter:
     """What becomes of each text decides what becomes of a document."""
 
@@ -55,6 +78,13 @@ class Rewriter:
     def joined(self, texts: Sequence[str]) -> Sequence[str]:
         """Return what is to stand in place of `texts`, which readers put together."""
         return texts
+
+    def gone_on(self, before: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the params of a notification without the rest of what began in the text `before` it."""
+        for name in RUNNING:
+            if before and isinstance(text := content.get(name), str):
+                return {**content, name: self.joined([before, text])[1]}
+        return content
 
     def of(self, node: Any, name: str = "") -> Any:
         """Return `node`, the value of the member `name`, written anew."""

@@ -44,25 +44,27 @@ def meet(
     content: Mapping[str, Any],
     carrier: Carrier = Carrier.RESULT,
     masker: Rewriter | None = None,
+    before: str = "",
 ) -> Mapping[str, Any]:
     """Return `content` as the obligations want it; the very same object if they want no change.
 
     `content` is the `result` member of an answer, its `error` member, or the `params` of a
     notification or of a request. `masker` does what the duties on sensitive classes say, all at once.
+    `before` is the text on which a notification goes on.
 
     Raises:
         Denied: It is nothing on which one of them can be met.
 
     """
     if masker is not None:
-        content = masker.of(content)
+        content = masker.of(masker.gone_on(before, content))
     for obligation in obligations:
         match obligation.duty:
             case Duty.MASK | Duty.TOKENIZE | Duty.DROP:
                 if masker is None:
                     raise Denied("policy wants something masked where nothing can be")
             case Duty.REDACT:
-                content = redacted(obligation.detail, content)
+                content = redacted(obligation.detail, content, before)
             case Duty.TRUNCATE:
                 content = _truncated(obligation.detail["bytes"], content, carrier)
             case Duty.DROP_STRUCTURED:

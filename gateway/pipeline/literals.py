@@ -31,7 +31,7 @@ class Literals:
             Denied: To tell it would take too long.
 
         """
-        return next(self._spans(text), None) is not None
+        return next(self.spans(text), None) is not None
 
     def blotted(self, text: str, blot: str) -> str:
         """Return `text` with `blot` in place of each of them, and of those together that overlap.
@@ -41,12 +41,18 @@ class Literals:
 
         """
         kept, at = [], 0
-        for begin, end in _apart(sorted(self._spans(text))):
+        for begin, end in apart(sorted(self.spans(text))):
             kept += [text[at:begin], blot]
             at = end
         return "".join((*kept, text[at:])) if kept else text
 
-    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where in `text` one of them stands, in no order.
+
+        Raises:
+            Denied: To find them would take too long.
+
+        """
         return self._indexed(text) if self._by_part else self._one_by_one(text)
 
     def _one_by_one(self, text: str) -> Iterator[tuple[int, int]]:
@@ -86,7 +92,7 @@ def _parts(text: str) -> list[str]:
     return [text[at : at + SHORTEST] for at in range(last, -1, -(last // _MOST_PARTS + 1))]
 
 
-def _apart(spans: Collection[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def apart(spans: Collection[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield `spans`, which are in order, with those made one that overlap."""
     begin, end = -1, -1
     for first, last in spans:

@@ -2,25 +2,28 @@
 
 import html
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 import re2
 
 from gateway.domain.paths import Path, parse_path, selected
-from gateway.domain.rewriting import REDACTED, Rewriter, spellings
+from gateway.domain.rewriting import REDACTED, Rewriter, cut_over_edges, spellings
 from gateway.errors import Denied
 from gateway.flow.folding import revealed
 from gateway.flow.spellings import unescaped
 from gateway.pins.members import astray
-from gateway.pipeline.literals import SHORTEST, Literals
+from gateway.pipeline.literals import SHORTEST, Literals, apart
 
 
-def redacted(detail: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str, Any]:
+def redacted(
+    detail: Mapping[str, Any], content: Mapping[str, Any], before: str = ""
+) -> Mapping[str, Any]:
     """Return `content` without what the duty's paths select and its patterns match.
 
-    A path names one place, the duty means the value: it is blotted out wherever else it stands.
+    A path names one place, the duty means the value: it is blotted out wherever else it stands, and
+    over the edge of texts that readers put together, such as of that `before` a notification.
 
     Raises:
         Denied: A path's place stands there under a second name that looks like its own, or what is
@@ -39,7 +42,7 @@ def redacted(detail: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[s
         {one for word in words for one in _written(word)},
         [re2.compile(text) for text in detail.get("patterns", ())],
     )
-    cleaned: dict[str, Any] = blot.of(changed)
+    cleaned: dict[str, Any] = blot.of(blot.gone_on(before, changed))
     return cleaned
 
 
@@ -68,13 +71,26 @@ class _Blot(Rewriter):
         text = self._literals.blotted(text, REDACTED)
         for pattern in self._patterns:
             text = pattern.sub(REDACTED, text)
+        return REDACTED if self._disguises(text) else text
+
+    def joined(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return `texts` without what stands over an edge of two of them; marks alone, if it is disguised."""
+        whole = "".join(texts)
+        found = [m.span() for pattern in self._patterns for m in pattern.finditer(whole)]
+        spans = apart(sorted([*self._literals.spans(whole), *found]))
+        told = cut_over_edges(texts, [(*span, REDACTED) for span in spans])
+        if not self._disguises("".join(told)):
+            return told
+        told = [self.text(text) for text in told]
+        # Still there, it stands over an edge, and nobody knows over which.
+        return [REDACTED] * len(texts) if self._disguises("".join(told)) else told
+
+    def _disguises(self, text: str) -> bool:
         # Full-width digits, or such with nothing visible between them, are read as what they show;
         # and what is escaped is read by whoever reads what it is escaped for.
         plain = unescaped(text)
-        for shown in (revealed(text), plain, revealed(plain)):
-            if shown != text and self.shows(shown):
-                return REDACTED
-        return text
+        shown = (revealed(text), plain, revealed(plain))
+        return any(one != text and self.shows(one) for one in shown)
 
     def shows(self, text: str, name: str = "") -> bool:  # noqa: ARG002
         return self._shown.stand_in(text) or any(pattern.search(text) for pattern in self._patterns)

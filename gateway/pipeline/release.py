@@ -31,7 +31,7 @@ from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import Approved, Schemas
-from gateway.pipeline.sensitive import MASKING, Edge, gone_on
+from gateway.pipeline.sensitive import MASKING, Edge
 from gateway.pipeline.serverside import LINKS, ServerRequests
 from gateway.pipeline.trail import Trail
 from gateway.turns import finished
@@ -191,10 +191,8 @@ class Release:
         try:
             decision = await self._judged_beside(permit, message, trail, edge)
             duties = (*permit.decision.obligations, *decision.obligations)
-            masker = self._duties.masker(permit, duties)
-            told = params if masker is None else await self._gone_on(permit, masker, edge, params)
-            edge.moved(params)
-            return await self._apart(permit, duties, message, Carrier.NOTIFICATION, told)
+            carrier, before = Carrier.NOTIFICATION, edge.moved(params)
+            return await self._apart(permit, duties, message, carrier, params, before=before)
         except AuditUnavailable:
             raise
         except GatewayError as error:
@@ -429,11 +427,6 @@ class Release:
         label = self._labels.of_result(permit)
         return _Expected(label=label, typed=typed, approved=approved)
 
-    async def _gone_on(
-        self, permit: Permit, masker: Masker, edge: Edge, params: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        return await finished(permit.principal.person, MASKING, gone_on, masker, edge, params)
-
     async def _apart(
         self,
         permit: Permit,
@@ -443,6 +436,7 @@ class Release:
         content: Mapping[str, Any],
         *,
         sealed: Sealed = _as_it_is,
+        before: str = "",
     ) -> bytes:
         """Return what `_rewritten` does, beside the loop where that is much."""
         who, nodes = permit.principal.person, weight(message.data)
@@ -450,7 +444,7 @@ class Release:
         if masker is not None:
             nodes = max(nodes, MASKING)
         return await finished(
-            who, nodes, _rewritten, duties, message, carrier, content, (sealed, masker)
+            who, nodes, _rewritten, duties, message, carrier, content, (sealed, masker, before)
         )
 
     async def _list(
@@ -560,13 +554,13 @@ def _rewritten(
     message: ServerMessage,
     carrier: Carrier,
     content: Mapping[str, Any],
-    last: tuple[Sealed, Masker | None],
+    last: tuple[Sealed, Masker | None, str],
 ) -> bytes:
     """Return `message` saying `content` with the obligations met: its own bytes, if they ask nothing."""
     member = _MEMBER[carrier]
-    sealed, masker = last
+    sealed, masker, before = last
     if masker is None and not any(one.duty in _REWRITES for one in obligations):
         told = sealed(content)
         same = told is message.content.get(member)
         return message.data if same else with_member(message, member, told)
-    return with_member(message, member, sealed(meet(obligations, content, carrier, masker)))
+    return with_member(message, member, sealed(meet(obligations, content, carrier, masker, before)))

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -17,6 +16,7 @@ from gateway.domain.flow import Run, Task
 from gateway.domain.identity import Principal
 from gateway.domain.nodes import most_nodes
 from gateway.domain.question import NOTHING_FOUND
+from gateway.domain.rewriting import RUNNING
 from gateway.domain.tools import OWN, Pin
 from gateway.errors import Denied
 from gateway.turns import QUICK_NODES, finished, in_turn
@@ -47,9 +47,11 @@ class Edge:
     def __init__(self) -> None:
         self.text = ""
 
-    def moved(self, content: Mapping[str, Any]) -> None:
-        """Move to the end of a notification with the params `content`."""
-        self.text = (self.text + _running(content))[-_TAIL:]
+    def moved(self, content: Mapping[str, Any]) -> str:
+        """Move to the end of a notification with the params `content`, and return what it goes on from."""
+        before = self.text
+        self.text = (before + _running(content))[-_TAIL:]
+        return before
 
 
 class Sensitive:
@@ -215,26 +217,13 @@ def holds_secrets(dlp: Mapping[str, Any]) -> bool:
     return any(row["group"] in _NEVER_RECORDED for row in dlp["arguments"])
 
 
-def gone_on(masker: Masker, edge: Edge, content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the params of a notification without the rest of what began in an event before."""
-    for name in _RUNNING:
-        with suppress(KeyError):
-            if isinstance(content[name], str):
-                return {**content, name: masker.continued(edge.text, content[name])}
-    return content
-
-
-_RUNNING: Final = ("data", "message")
-"""Of log messages and of progress: what clients show one after the other."""
-
-
 def _params(content: Mapping[str, Any]) -> Mapping[str, Any]:
     params: Mapping[str, Any] = content["notification"]["params"]
     return params
 
 
 def _running(content: Mapping[str, Any]) -> str:
-    return next((content[n] for n in _RUNNING if isinstance(content.get(n), str)), "")
+    return next((content[n] for n in RUNNING if isinstance(content.get(n), str)), "")
 
 
 def _no_token(of: str, text: str) -> None:  # noqa: ARG001 - what a record says is brought back to nobody

@@ -27,6 +27,10 @@ def duty(name: Duty, **detail: Any) -> Obligation:
     return Obligation(duty=name, detail=detail)
 
 
+def blocks(*texts: str) -> list[dict[str, str]]:
+    return [{"type": "text", "text": words} for words in texts]
+
+
 NUMBER = duty(Duty.REDACT, patterns=[r"\d{3}-\d{2}-\d{4}"])
 
 
@@ -63,6 +67,45 @@ NUMBER = duty(Duty.REDACT, patterns=[r"\d{3}-\d{2}-\d{4}"])
             {"content": [{"text": "it is [redacted]."}], "_meta": {"a": ["[redacted]"]}},
         ),
         (
+            duty(Duty.REDACT, patterns=["AKIA[0-9A-Z]{16}"]),
+            {"content": blocks("key AKIAIOSFOD", "NN7EXAMPLE rest")},
+            {"content": blocks("key [redacted]", "[redacted] rest")},
+        ),
+        (
+            duty(Duty.REDACT, paths=["$.structuredContent.ssn"]),
+            {
+                "structuredContent": {"ssn": "078-05-1120"},
+                "content": blocks("ssn 078-", "05-", "", "1120 rest", "next"),
+            },
+            {
+                "structuredContent": {"ssn": "[redacted]"},
+                "content": blocks("ssn [redacted]", "[redacted]", "", "[redacted] rest", "next"),
+            },
+        ),
+        (
+            # One pattern's match within the other's: both are gone.
+            duty(Duty.REDACT, patterns=[r"1\d{10}9", "56"]),
+            {"content": blocks("no. 12345", "6789019 ok")},
+            {"content": blocks("no. [redacted]", "[redacted] ok")},
+        ),
+        (
+            # Disguised, it ends where nobody can tell.
+            NUMBER,
+            {"content": blocks("its 078-05-", "\uff11\uff11\uff12\uff10 rest")},
+            {"content": blocks("[redacted]", "[redacted]")},
+        ),
+        (
+            NUMBER,
+            {"content": blocks("its 078-05-%3", "1120 rest")},
+            {"content": blocks("[redacted]", "[redacted]")},
+        ),
+        (
+            # In one text, the others pass.
+            NUMBER,
+            {"content": blocks("its 078-05-%31120", "rest")},
+            {"content": blocks("[redacted]", "rest")},
+        ),
+        (
             duty(Duty.DROP_STRUCTURED),
             {"structuredContent": {"a": 1}, "content": []},
             {"content": []},
@@ -79,10 +122,6 @@ def test_what_nothing_can_mask_is_withheld():
     for name in (Duty.MASK, Duty.TOKENIZE, Duty.DROP):
         with pytest.raises(Denied):
             meet([duty(name, classes=["card"])], {"content": []})
-
-
-def blocks(*texts: str) -> list[dict[str, str]]:
-    return [{"type": "text", "text": words} for words in texts]
 
 
 def test_names_that_become_one_stay_many_and_short():
@@ -208,6 +247,24 @@ async def test_a_notification_on_the_way_is_redacted_too(house):
     first, last = (await house.handle(house.call())).messages
     assert first["params"] == {"progress": 1, "message": "at [redacted]"}
     assert last["result"] == text("done")
+
+
+async def test_what_goes_on_from_one_notification_to_the_next_is_redacted_there(house):
+    asks(house, "call", NUMBER)
+    said = ["at 078-0", "5-11", "20, done", "next"]
+    told = [
+        event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        for params in ({"progress": at, "message": each} for at, each in enumerate(said))
+    ]
+    final = event({"jsonrpc": "2.0", "id": 1, "result": text("done")})
+    house.server.answer = lambda permit: Events([*told, final]).answer()
+    seen = (await house.handle(house.call())).messages[:-1]
+    assert [one["params"]["message"] for one in seen] == [
+        "at 078-0",
+        "5-11",
+        "[redacted], done",
+        "next",
+    ]
 
 
 @pytest.mark.parametrize("phase", ["call", "result"])
