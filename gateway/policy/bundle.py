@@ -180,13 +180,7 @@ def parsed(opa: Opa, folder: Path, path: str) -> Module:
 
     """
     ran = opa.run(
-        "parse",
-        "--format",
-        "json",
-        "--json-include",
-        "locations",
-        f"{POLICY_FOLDER}/{path}",
-        cwd=folder,
+        "parse", "-f", "json", "--json-include", "locations", f"{POLICY_FOLDER}/{path}", cwd=folder
     )
     if not ran.ok:
         raise ConfigError("the policy cannot be read", problems=list(_described(ran)))

@@ -153,7 +153,6 @@ class CallStore(Encoding):
 
             tail = wal_tail(data_dir / DATABASE)
             first = database()
-            log_id = first.log_id
             journal, journaled = opened_journal(first, data_dir, key=keys.audit)
             found = found_before(first, data_dir, tail, journaled, now=clock())
             writer = Writer(
@@ -166,7 +165,7 @@ class CallStore(Encoding):
             )
             opened.push_async_callback(writer.close)
             terms = Terms(keys=record_keys.all, levels=levels, screen=RecordScreen(held))
-            encoder = RecordEncoder(log_id=log_id, terms=terms)
+            encoder = RecordEncoder(log_id=first.log_id, terms=terms)
             log = await OpenedLog.of(
                 writer,
                 encoder,

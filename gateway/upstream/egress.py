@@ -31,13 +31,11 @@ from gateway.upstream.resolver import Resolver, SystemResolver
 from gateway.upstream.urls import WebUrl, read_url
 from gateway.wire.jsontext import read_lenient
 
-__all__ = ["EgressPolicy", "GuardedFetcher", "WholeAnswer"]
+__all__ = ["MOST_BYTES", "EgressPolicy", "GuardedFetcher", "WholeAnswer"]
 
 T = TypeVar("T")
 
-KIBIBYTE = 1024
-
-_MOST_BYTES = 256 * KIBIBYTE
+MOST_BYTES = 256 << 10
 """More than any metadata document, key set or token answer needs."""
 
 _WHOLE_S = 5.0
@@ -91,7 +89,7 @@ class GuardedFetcher:
         ca: Path | None = None,
         resolver: Resolver | None = None,
         sockets: Callable[[AddressInfo], socket.socket] | None = None,
-        most_bytes: int = _MOST_BYTES,
+        most_bytes: int = MOST_BYTES,
         whole_s: float = _WHOLE_S,
     ) -> None:
         """Trust the system's authorities, and those in the PEM file `ca` besides.

@@ -12,20 +12,16 @@ from gateway.behaviour.baselines import Baselines
 from gateway.behaviour.deviations import Kind
 from gateway.config import Config
 from gateway.config.alerts import signing_key
-from gateway.config.values import is_loopback
 from gateway.errors import NotFound
 from gateway.export.chats import Shape
 from gateway.export.deviations import DeviationSink
 from gateway.export.follower import Follower
 from gateway.export.messages import ping
 from gateway.export.webhooks import FromNow, Receiver, Webhook
-from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.web.metrics import Metrics
 from gateway.wiring.foundation import new_id, now
+from gateway.wiring.posting import poster_to
 from gateway.wiring.stores import Stores
-
-_LOOPBACK = ("127.0.0.0/8", "::1/128")
-_WHOLE_S = 10.0
 
 
 def deviation_sink(config: Config, store: Stores, metrics: Metrics) -> DeviationSink:
@@ -46,8 +42,6 @@ def webhooks_of(current: Callable[[], Config], metrics: Metrics) -> Mapping[str,
     """Return the webhooks by their names; `current` gives the configuration in force."""
     config, found = current(), {}
     for name, one in config.alerts.webhooks.items():
-        # An operator who writes down an address of this machine means it.
-        own = _LOOPBACK if is_loopback(urlsplit(one.url).hostname or "") else ()
         found[name] = Webhook(
             Receiver(
                 name=name,
@@ -56,11 +50,7 @@ def webhooks_of(current: Callable[[], Config], metrics: Metrics) -> Mapping[str,
                 events=frozenset(one.events),
                 shape=Shape(one.shape),
             ),
-            poster=GuardedFetcher(
-                EgressPolicy.of([*config.egress.allow, *own]),
-                ca=config.egress.ca,
-                whole_s=_WHOLE_S,
-            ),
+            poster=poster_to(one.url, config),
             approval_s=lambda: current().approvals.expire,
             clock=now,
             count=partial(_count, metrics, name),

@@ -6,7 +6,6 @@ from contextlib import closing, contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import orjson
 
@@ -15,20 +14,19 @@ from gateway.admin.journal import Journal
 from gateway.audit.forms import Form, Stored, Written, written_as
 from gateway.config import Config
 from gateway.config.exports import Export
-from gateway.config.values import SecretRef, is_loopback
+from gateway.config.values import SecretRef
 from gateway.domain._value import value
 from gateway.export.collector import Collector, CollectorSink
 from gateway.export.file import FileSink
 from gateway.ports.following import Sink
 from gateway.storage.baselines import FOLLOWER
-from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.web.metrics import Metrics
 from gateway.wiring.alerts import follower_of
 from gateway.wiring.foundation import now
+from gateway.wiring.posting import poster_to
 from gateway.wiring.stores import Stores
 from gateway.wiring.witnessing import follower_of as witness_of
 
-_LOOPBACK = ("127.0.0.0/8", "::1/128")
 _CHECKPOINT_S = 10.0
 _CHECKPOINTS_BYTES = 100 << 20
 EXPORT = "export "
@@ -128,8 +126,6 @@ def _collector(
     whole_s: float,
     metrics: Metrics,
 ) -> CollectorSink:
-    # An operator who writes down an address of this machine means it.
-    own = _LOOPBACK if is_loopback(urlsplit(url).hostname or "") else ()
     return CollectorSink(
         name,
         Collector(
@@ -137,9 +133,7 @@ def _collector(
             headers={name: ref.resolve(os.environ).reveal() for name, ref in headers.items()},
         ),
         written,
-        poster=GuardedFetcher(
-            EgressPolicy.of([*config.egress.allow, *own]), ca=config.egress.ca, whole_s=whole_s
-        ),
+        poster=poster_to(url, config, whole_s=whole_s),
         rejected=partial(_count, metrics, name),
     )
 

@@ -3,20 +3,16 @@
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 from gateway.audit.cosignature import WitnessKey
 from gateway.config import Config
-from gateway.config.values import is_loopback
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.export.witness import DISAGREES, Witness, WitnessSink
 from gateway.ports import AuditLog
-from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.wiring.foundation import new_id, now
+from gateway.wiring.posting import poster_to
 from gateway.wiring.stores import Stores
 
-_LOOPBACK = ("127.0.0.0/8", "::1/128")
-_WHOLE_S = 10.0
 _MOST_BYTES = 32 << 10
 """Of an answer: some lines, of which one is ours to have."""
 
@@ -25,18 +21,11 @@ def witnesses_of(config: Config, store: Stores) -> Iterator[tuple[str, WitnessSi
     """Yield who has each witness cosign, under its cursor's name."""
     shown = store.cosignatures()
     for name, one in config.audit.checkpoints.witnesses.items():
-        # An operator who writes down an address of this machine means it.
-        own = _LOOPBACK if is_loopback(urlsplit(one.url).hostname or "") else ()
         yield (
             follower_of(name),
             WitnessSink(
                 Witness(name=name, url=one.url, key=WitnessKey.parse(one.key), every_s=one.every),
-                poster=GuardedFetcher(
-                    EgressPolicy.of([*config.egress.allow, *own]),
-                    ca=config.egress.ca,
-                    most_bytes=_MOST_BYTES,
-                    whole_s=_WHOLE_S,
-                ),
+                poster=poster_to(one.url, config, most_bytes=_MOST_BYTES),
                 shown=shown,
                 alarm=partial(_record, store.audit),
                 clock=now,
