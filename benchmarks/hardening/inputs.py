@@ -172,6 +172,8 @@ def _error(message: Any) -> bytes:
 
 _MANY: Final[list[dict[str, int]]] = [{} for _ in range(_NODES // 2)]
 _NUMBERS: Final = [1e22] * _NODES
+_FAR: Final = [1e-300 + number * 1e-303 for number in range(_NODES)]
+"""What a plain writer of numbers takes a hundred times as long for."""
 _INTEGERS: Final = [2**53 - 1] * _NODES
 _MEMBERS: Final = {f"name{number}": 1 for number in range(_NODES // 2)}
 _ODD_MEMBERS: Final = {f"n\u00e4me {number}'": 1 for number in range(_NODES // 2)}
@@ -181,6 +183,23 @@ _TELLS: Final = {"a": _PLACES}
 
 STEPS: Final[Mapping[str, Step]] = {
     "numbers": Step(asks=lambda: [call("plain", {"a": _NUMBERS})] * 3),
+    "far floats": Step(
+        asks=lambda: (
+            [
+                call("raw__plain", {"a": [2**53 - 1, *_FAR]}, endpoint="/mcp"),
+                call(
+                    "call_tool",
+                    {"name": "raw__plain", "arguments": {"a": _FAR}},
+                    endpoint="/mcp",
+                ),
+            ]
+            * 2
+        )
+    ),
+    "results of far floats": Step(
+        asks=lambda: [call("raw__told", {"text": "t"}, endpoint="/mcp")] * 2,
+        says=lambda _: _result({"a": [2**64, *_FAR]}),
+    ),
     "integers": Step(asks=lambda: [call("plain", {"a": _INTEGERS})] * 3),
     "empties": Step(asks=lambda: [call("plain", {"a": _MANY})] * 3),
     "members": Step(asks=lambda: [call("plain", _MEMBERS), call("plain", _ODD_MEMBERS)] * 2),

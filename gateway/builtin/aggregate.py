@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from gateway.builtin.advice import Advice
 from gateway.builtin.briefs import is_another
@@ -48,6 +48,7 @@ Key: TypeAlias = tuple[str | None, type, str | int | None]
 
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
+T = TypeVar("T")
 
 
 class Carrier(Protocol):
@@ -158,7 +159,7 @@ class Aggregate:
         return replace(reply, body=parts)
 
     async def _requested(self, call: Call) -> Reply:
-        meant = called_through(call)
+        meant = await _in_turn(call, called_through, call)
         if self._unqualified.concerns(meant):
             return await self._unqualified.handle(meant)
         # A program mirrors nothing: who carries its calls does.
@@ -166,7 +167,7 @@ class Aggregate:
 
     async def _called(self, call: Call, *, mirrors: bool = False) -> Reply:
         """Carry a request under the name that it gives, and advise whoever gave a wrong one."""
-        directed = self._directed(call, mirrors=mirrors)
+        directed = await self._directed(call, mirrors=mirrors)
         reply = await (
             self._carrier.handle(call) if directed is None else self._carried(call, directed)
         )
@@ -183,7 +184,7 @@ class Aggregate:
         server = UpstreamId(str(message.id).partition("/")[0])
         return server if server != OWN and server in self._offers.servers else None
 
-    def _directed(self, call: Call, *, mirrors: bool) -> Directed | None:
+    async def _directed(self, call: Call, *, mirrors: bool) -> Directed | None:
         """Return `call` as one for the server of its target; `None` if that is no server's.
 
         `mirrors`: what its client mirrors in headers are the arguments of that very target.
@@ -192,9 +193,10 @@ class Aggregate:
         if found is None:
             return None
         target, params = found
-        return self._towards(call, target, with_params(call.message, params), mirrors=mirrors)
+        message = await _in_turn(call, with_params, call.message, params)
+        return await self._towards(call, target, message, mirrors=mirrors)
 
-    def _towards(
+    async def _towards(
         self, call: Call, target: Target, message: Message, *, mirrors: bool = False
     ) -> Directed:
         server = target.server
@@ -208,7 +210,7 @@ class Aggregate:
             call,
             server=server,
             profile=era,
-            message=request_for(era, message, call.profile),
+            message=await _in_turn(call, request_for, era, message, call.profile),
             headers=headers_for(era, message, named, mirrored),
         )
         home = Homeward(
@@ -329,9 +331,9 @@ class Aggregate:
             return {}
         kept = {name: part for name, part in call.message.params.items() if name != "cursor"}
         params = kept if cursor is None else {**kept, "cursor": cursor}
-        asked = with_params(call.message, params)
+        asked = await _in_turn(call, with_params, call.message, params)
         target = Target(server=server, kind=Kind.SERVER, name="")
-        directed = self._towards(
+        directed = await self._towards(
             replace(call, id=CallId(self._new_id()), parent=call.id), target, asked
         )
         try:
@@ -378,6 +380,11 @@ def _listed(own: bytes, pages: Mapping[UpstreamId, Mapping[str, Any]], is_first:
     if following:
         result["nextCursor"] = cursor_of(following)
     return jsontext.write(answer).encode()
+
+
+async def _in_turn(call: Call, work: Callable[..., T], *args: Any) -> T:
+    """Return `work(*args)`, which writes what `call` says: beside the loop, if that is much."""
+    return await finished(call.asker, weight(call.message.body), work, *args)
 
 
 def _comes_back(call: Call) -> bool:

@@ -43,7 +43,7 @@ class Follows:
         self,
         *,
         carry: Callable[[Call], Awaitable[Reply]],
-        towards: Callable[[Call, Target, Message], Directed],
+        towards: Callable[[Call, Target, Message], Awaitable[Directed]],
         offers: Offers,
         notices: Notices,
         new_id: Callable[[], str],
@@ -125,7 +125,7 @@ class Follows:
         else:
             message = replace(message, method=UNSUBSCRIBE if ends else SUBSCRIBE)
             params = {**meta, "uri": target.name}
-        directed = self._towards(call, target, with_params(message, params))
+        directed = await self._towards(call, target, with_params(message, params))
         inner = replace(directed.call, withdraws=ends and modern)
         return await directed.home.reply(await self._carry(inner))
 

@@ -5,6 +5,7 @@ anybody judges it, and so does what goes in.
 """
 
 import asyncio
+import math
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -79,12 +80,17 @@ def _least_bytes(content: Any, most: int, known: dict[int, int], levels: int) ->
     counted first, and what stands in several places once: `known` has the sizes by identity.
 
     Raises:
-        ValueError: It is nested too deep.
+        ValueError: It is nested too deep, or holds what no JSON says, which would be written as
+            something else.
 
     """
     if isinstance(content, str):
         return len(content) + 2
     if not isinstance(content, list | tuple | dict):
+        number = isinstance(content, int | float)
+        if not (content is None or (number and abs(content) < math.inf)):
+            told = str(content) if number else type(content).__name__
+            raise ValueError(f"not JSON: {one_line(told, 200)}")
         return 1
     if id(content) in known:
         return known[id(content)]

@@ -128,6 +128,34 @@ async def test_an_answer_is_read_and_told_beside_the_loop(
     await site.aclose()
 
 
+@pytest.mark.parametrize(("size", "leaves"), [(1, False), (5_000, True)])
+async def test_a_call_is_worded_for_its_server_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch, size: int, leaves: bool
+) -> None:
+    ran: set[tuple[str, bool]] = set()
+
+    def noting(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def done(*args: Any) -> Any:
+            ran.add((name, threading.get_ident() != loop))
+            return work(*args)
+
+        return done
+
+    loop = threading.get_ident()
+    works = "called_through", "with_params", "request_for"
+    for name in works:
+        monkeypatch.setattr(aggregate, name, noting(name, getattr(aggregate, name)))
+    site = await site_of(Profile.LEGACY)
+    site.servers[MAIL].answer = speaks()
+    inner = {"name": "mail__search", "arguments": {"q": "x"}}
+    through = {"name": "call_tool", "arguments": inner, "_meta": {"a": [0] * size}}
+    assert (await site.ask("tools/call", through)).code is None
+    assert ran == {(name, leaves) for name in works}
+    await site.ask("resources/list", {"_meta": {"a": [0] * size}})
+    assert ran == {(name, leaves) for name in works}
+    await site.aclose()
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize(("size", "leaves"), [(1, False), (5_000, True)])
 async def test_lists_of_resources_are_read_and_put_together_beside_the_loop(
