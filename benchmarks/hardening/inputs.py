@@ -200,6 +200,9 @@ STEPS: Final[Mapping[str, Step]] = {
         asks=lambda: [call("raw__told", {"text": "t"}, endpoint="/mcp")] * 2,
         says=lambda _: _result({"a": [2**64, *_FAR]}),
     ),
+    "line breaks": Step(
+        asks=lambda: [call("told", {"text": "t"})] * 2, says=lambda _: told("\n" * _MIB)
+    ),
     "integers": Step(asks=lambda: [call("plain", {"a": _INTEGERS})] * 3),
     "empties": Step(asks=lambda: [call("plain", {"a": _MANY})] * 3),
     "members": Step(asks=lambda: [call("plain", _MEMBERS), call("plain", _ODD_MEMBERS)] * 2),

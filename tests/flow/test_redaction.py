@@ -1,10 +1,13 @@
 """Secrets are taken out of texts: those we hold, and what looks like one."""
 
+import json
+
 import pytest
 
 from gateway.flow import redaction as of
 from gateway.flow.credentials import CREDENTIALS
-from gateway.flow.redaction import REPLACED, redaction
+from gateway.flow.redaction import REPLACED, RecordScreen, redaction
+from tests.took import took_s
 
 GITHUB = "ghp_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY1zA2"
 
@@ -34,3 +37,18 @@ def test_a_text_in_which_nothing_starts_like_a_secret_is_looked_at_once(
     """A program's value can have a hundred thousand of them."""
     monkeypatch.setattr(of, "CREDENTIALS", (None,) * len(CREDENTIALS))
     assert redaction()("hello") == "hello"
+
+
+def test_a_text_of_line_breaks_is_looked_at_about_as_soon_as_another() -> None:
+    """Taken out one by one they held the interpreter for half a second."""
+    screen = RecordScreen()
+    plain, breaks = rb'say "\"' * 130_000, rb"\n" * 500_000
+    usual = took_s(lambda: screen.suspects(plain))
+    assert took_s(lambda: screen.suspects(breaks)) < 5 * usual
+
+
+@pytest.mark.parametrize("code", range(32))
+def test_no_secret_hides_behind_a_control_character_in_any_spelling(code: int) -> None:
+    for escape in {rf"\u{code:04x}", rf"\u{code:04X}", json.dumps(chr(code))[1:-1]}:
+        assert RecordScreen().suspects(f"{escape}Bearer {GITHUB}".encode())
+        assert RecordScreen().suspects(f"\\{escape}Bearer {GITHUB}".encode())

@@ -2,8 +2,6 @@
 
 import json
 import re
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.wire import jsontext
+from tests.took import took_s
 
 DEPTH = 40
 TEXTS = st.text() | st.sampled_from(
@@ -108,19 +107,9 @@ def test_half_a_surrogate_pair_is_not_written(half: Any) -> None:
         jsontext.write(half)
 
 
-def _took_s(work: Callable[[], object]) -> float:
-    """Return the processor time of `work`, of several tries the shortest."""
-    took = []
-    for _ in range(3):
-        began = time.thread_time()
-        work()
-        took.append(time.thread_time() - began)
-    return min(took)
-
-
 @pytest.mark.parametrize("beside", [0, 2**64])
 def test_numbers_far_from_one_are_written_about_as_soon_as_small_ones(beside: int) -> None:
     """The standard library takes fourteen times as long, in one call in which nobody has a turn."""
     far = [beside, *(1e-300 + at * 1e-303 for at in range(50_000))]
-    small = _took_s(lambda: json.dumps(list(range(50_000))))
-    assert _took_s(lambda: jsontext.write(far)) < 4 * small
+    small = took_s(lambda: json.dumps(list(range(50_000))))
+    assert took_s(lambda: jsontext.write(far)) < 4 * small
