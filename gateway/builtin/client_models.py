@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from gateway.builtin.extract import METHOD, failure_of
 from gateway.domain.calls import Permit, ServerEvent
+from gateway.domain.nodes import weight
 from gateway.domain.tools import Profile
 from gateway.errors import GatewayError
 from gateway.ports.sandbox import ToolRefused
+from gateway.turns import finished
 from gateway.wire import jsontext
 from gateway.wire.own_session import abilities_of
 from gateway.wire.sse import data_event
@@ -63,7 +65,7 @@ class ClientModels:
         self._asked[id_] = future
         content = {"jsonrpc": "2.0", "id": id_, "method": METHOD, "params": params}
         try:
-            self._lines[permit.decision.id].put_nowait(data_event(jsontext.write(content).encode()))
+            self._lines[permit.decision.id].put_nowait(data_event(jsontext.write_octets(content)))
             async with asyncio.timeout(_PATIENCE_S):
                 return await future
         except asyncio.QueueFull as error:
@@ -73,9 +75,9 @@ class ClientModels:
         finally:
             del self._asked[id_]
 
-    def answered(self, body: bytes) -> None:
+    async def answered(self, permit: Permit, body: bytes) -> None:
         """Take an answer, which was let through to us: whoever waits for it gets it."""
-        message = json.loads(body)
+        message = await finished(permit.principal.person, weight(body), json.loads, body)
         future = self._asked.get(str(message.get("id")))
         if future is None or future.done():
             return

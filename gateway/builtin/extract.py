@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from gateway.domain.calls import Permit
+from gateway.domain.nodes import amount
 from gateway.domain.programs import ProgramTool
 from gateway.pins.schemas import SchemaCheck, UnusableSchema
 from gateway.ports.sandbox import NeedsApproval, ToolRefused
+from gateway.turns import QUICK_NODES, finished
 from gateway.wire import jsontext
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY, meta_of
 
@@ -37,6 +39,8 @@ _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 _STATE: Final = "douane-extract."
 _MOST_TOKENS: Final = 4096
 _DEPTH: Final = 64
+_CHECKING: Final = QUICK_NODES + 1
+"""A small schema too can take long to be made ready, or to be checked by: always beside the loop."""
 _SYSTEM: Final = (
     "You extract data from a text. The user's message is JSON with `value`, the text or data to read, "
     "and `schema`, a JSON Schema. Answer with one JSON value that satisfies the schema, and with "
@@ -83,20 +87,22 @@ class Extractor:
             NeedsApproval: The answer comes with the client's next call.
 
         """
-        check = _checked(arguments)
-        if seq in self._answers:
-            return _read(self._answers[seq], check)
-        params = _question(arguments)
-        if self._models.can_ask(self._permit):
-            return _read(await self._models.ask(self._permit, params), check)
-        if _declares(self._permit):
-            self.asked[seq] = params
-            raise NeedsApproval(f"{WAITS}{seq}")
-        raise ToolRefused(
-            "no_client_model",
-            "this client lets nobody ask its model (sampling): have the program return the text, and "
-            "read it yourself",
-        )
+        who, said = self._permit.principal.person, self._answers.get(seq)
+        asks = self._models.can_ask(self._permit)
+        if said is None and not asks and not _declares(self._permit):
+            raise ToolRefused(
+                "no_client_model",
+                "this client lets nobody ask its model (sampling): have the program return the text, "
+                "and read it yourself",
+            )
+        check = await finished(who, _CHECKING, _checked, arguments)
+        if said is None:
+            params = await finished(who, amount(arguments, QUICK_NODES), _question, arguments)
+            if not asks:
+                self.asked[seq] = params
+                raise NeedsApproval(f"{WAITS}{seq}")
+            said = await self._models.ask(self._permit, params)
+        return await finished(who, _CHECKING, _read, said, check)
 
 
 def only_extracts(questions: tuple[str, ...]) -> bool:

@@ -180,14 +180,14 @@ class OwnServer:
                 if permit.call.message.method == CANCELLED:
                     self._under_way.cancel(permit)
                 elif permit.call.message.form is Form.RESPONSE and self._models is not None:
-                    self._models.answered(permit.call.message.body)
+                    await self._models.answered(permit, permit.call.message.body)
                 return RawAnswer(status=HTTPStatus.ACCEPTED, headers=(), session=None, body=b"")
 
     async def reject(self, permit: Permit, body: bytes) -> None:
         """Take the refusal of a question of ours that its client is not asked."""
         if self._models is None:
             raise UpstreamFailed("the gateway asked nothing", detail=permit.call.message.method)
-        self._models.answered(body)
+        await self._models.answered(permit, body)
 
     async def _answered(self, permit: Permit) -> RawAnswer:
         message = permit.call.message

@@ -210,7 +210,8 @@ def is_large(schema: Any) -> bool:
 def names_itself_inside(schema: Any) -> bool:
     """Whether a part of `schema` is a document of its own, within which references lead elsewhere."""
     # Until draft 4 its name is `id`, which elsewhere is any example's.
-    old = any("draft-04" in str(node.get("$schema")) for node in objects_in(schema))
+    drafts = (node.get("$schema") for node in objects_in(schema))
+    old = any(isinstance(draft, str) and "draft-04" in draft for draft in drafts)
     words = ("$id", "id") if old else ("$id",)
     inner = (node for node in objects_in(schema) if node is not schema)
     return any(isinstance(node.get(word), str) for node in inner for word in words)

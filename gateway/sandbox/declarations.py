@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gateway.domain.programs import ProgramTool
 from gateway.sandbox.names import PACKAGE, ToolTable, identifier
-from gateway.sandbox.schemas import Reader, choices, is_open, literals, members, required
+from gateway.sandbox.schemas import Reader, choices, is_open, kind, literals, members, required
 from gateway.sandbox.screen import one_line
 
 _RESERVED: Final = frozenset(
@@ -112,7 +112,7 @@ def _type(schema: Any, reader: Reader, depth: int) -> str:
         return _object(opened, named, reader, depth)
     if opened.get("type") == "array":
         return f"Array<{_type(opened.get('items'), reader, depth + 1)}>"
-    return _SIMPLE.get(str(opened.get("type")), _ANYTHING)
+    return _SIMPLE.get(kind(opened), _ANYTHING)
 
 
 def _object(schema: Mapping[str, Any], named: Mapping[str, Any], reader: Reader, depth: int) -> str:

@@ -54,6 +54,12 @@ def literals(schema: Mapping[str, Any]) -> Sequence[Any] | None:
     return values if fits else None
 
 
+def kind(schema: Mapping[str, Any]) -> str:
+    """Return the type that `schema` names; nothing where it names no single one."""
+    named = schema.get("type")
+    return named if isinstance(named, str) else ""
+
+
 def choices(schema: Mapping[str, Any]) -> Sequence[Any] | None:
     """Return the schemas of which one holds: of `anyOf`, of `oneOf`, or of several types."""
     for name in ("anyOf", "oneOf"):

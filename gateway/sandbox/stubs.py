@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gateway.domain.programs import ProgramTool
 from gateway.sandbox.names import PACKAGE, TYPES, identifier
-from gateway.sandbox.schemas import Reader, choices, is_open, literals, members, required
+from gateway.sandbox.schemas import Reader, choices, is_open, kind, literals, members, required
 from gateway.sandbox.screen import one_line
 
 _HEAD: Final = "from typing import Any, Dict, List, Literal, NotRequired, TypedDict\n\n"
@@ -93,7 +93,7 @@ class _Types:
             return self._object(opened, named, reader, hint, depth)
         if opened.get("type") == "array":
             return f"List[{self.of(opened.get('items'), reader, f'{hint}_item', depth + 1)}]"
-        return _SIMPLE.get(str(opened.get("type")), "Any")
+        return _SIMPLE.get(kind(opened), "Any")
 
     def _object(
         self,

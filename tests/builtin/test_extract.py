@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from gateway import turns
+from gateway.builtin import client_models, extract
 from gateway.builtin.extract import _KEY, _STATE
 from gateway.builtin.extract import answered as read_answers
 from gateway.domain.calls import Form, Reply
@@ -240,6 +244,69 @@ async def test_a_schema_by_which_nothing_can_be_checked_is_refused(
     code = f"from tools import Client\nawait Client.extract(value=1, schema={schema})"
     found = told((await Seen.of(await session.ask(program(code)))).json)
     assert "ToolError[invalid_arguments]" in found["error"]
+
+
+async def test_a_schema_that_names_a_draft_within_a_draft_is_refused(session: Session) -> None:
+    schema: dict[str, Any] = {"title": "x" * 1_000}
+    for _ in range(50):
+        schema = {"$schema": schema}
+    code = f"from tools import Client\nawait Client.extract(value=1, schema={schema!r})"
+    found = told((await Seen.of(await session.ask(program(code)))).json)
+    assert "ToolError[invalid_arguments]" in found["error"]
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
+    """What was done for an extraction, and whether beside the loop."""
+    noted, loop = list[tuple[str, bool]](), threading.get_ident()
+
+    def noting(holder: Any, name: str) -> None:
+        def done(*args: Any) -> Any:
+            noted.append((name, threading.get_ident() != loop))
+            return work(*args)
+
+        work = getattr(holder, name)
+        monkeypatch.setattr(holder, name, done)
+
+    reading = SimpleNamespace(loads=json.loads)
+    monkeypatch.setattr(client_models, "json", reading)
+    for holder, name in (
+        (extract, "_checked"),
+        (extract, "_question"),
+        (reading, "loads"),
+        (extract, "_read"),
+    ):
+        noting(holder, name)
+    monkeypatch.setattr(turns, "_TURNS", turns.Turns(most_waiting=0))  # they must be done
+    return noted
+
+
+async def test_what_goes_through_an_extraction_leaves_the_loop(
+    session: Session, ran: list[tuple[str, bool]]
+) -> None:
+    code = "from tools import Client\nlen(await Client.extract(value=[0] * 5_000, schema={}))"
+    said = {"result": says(json.dumps([0] * 5_000))}
+    assert (await extracted(session, said, code))["value"] == 5_000
+    names = ["_checked", "_question", "loads", "_read"]
+    assert ran == [(name, True) for name in names]
+
+
+async def test_of_a_small_extraction_the_schema_alone_leaves_the_loop(
+    session: Session, ran: list[tuple[str, bool]]
+) -> None:
+    """A small schema too can take long."""
+    assert (await extracted(session, {"result": says('{"amount": 1}')}))["status"] == "ok"
+    away = [("_checked", True), ("_question", False), ("loads", False)]
+    assert ran == [*away, ("_read", True)]
+
+
+async def test_where_there_is_no_model_the_schema_is_not_looked_at(
+    site: Site, ran: list[tuple[str, bool]]
+) -> None:
+    plain = await Session(site).begin({})
+    found = told((await Seen.of(await plain.ask(program()))).json)
+    assert "ToolError[no_client_model]" in found["error"]
+    assert ran == []
 
 
 async def modern(site: Site, params: Mapping[str, Any]) -> Any:

@@ -231,6 +231,25 @@ def test_a_part_that_is_a_document_of_its_own_is_unusable(within, named):
         SchemaCheck(schema)
 
 
+class Counted(dict[str, Any]):
+    """Counts how often it, or what it is in, is written out."""
+
+    times = 0
+
+    def __repr__(self) -> str:
+        Counted.times += 1
+        return super().__repr__()
+
+
+def test_a_draft_within_a_draft_is_unusable_and_is_not_written_out_a_level():
+    schema = Counted()
+    for _ in range(60):
+        schema = Counted({"$schema": schema})
+    with pytest.raises(UnusableSchema):
+        SchemaCheck(schema)
+    assert Counted.times == 0
+
+
 def test_a_schema_and_its_examples_may_have_an_id():
     schema = {"$id": "urn:x", "properties": {"id": {"type": "string"}}, "examples": [{"id": "a"}]}
     assert problems(schema, {"id": 1}) == ["$.id: does not satisfy type (string)"]

@@ -304,3 +304,16 @@ async def test_programs_are_checked_against_the_stubs(engine: MontyEngine) -> No
         code="import tools\nawait tools.s.x(a=1)", tools=(ProgramTool(server="s", name="x"),)
     )
     assert (await engine.run(whole, Scripted(), redact=unchanged)).value == {"number": 1}
+
+
+def test_a_type_that_is_no_text_is_not_written_out() -> None:
+    """It can be as large as a definition, and is referred to hundreds of times."""
+
+    class Unwritten(dict[str, Any]):
+        def __repr__(self) -> str:
+            raise AssertionError
+
+    odd = {"type": "object", "properties": {"a": {"type": Unwritten(a=1)}}}
+    tool = ProgramTool(server="s", name="x", input_schema=odd)
+    assert "async def x(*, a: Any = ...)" in python_stub(tool)
+    assert "a?: any;" in typescript_stub(tool)
