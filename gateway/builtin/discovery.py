@@ -22,12 +22,16 @@ from gateway.builtin.meta_tools import (
 )
 from gateway.builtin.offers import Offer, Offers
 from gateway.domain.calls import Permit
+from gateway.domain.nodes import most_nodes
 from gateway.domain.programs import Language
 from gateway.domain.tools import Kind, Manifest
 from gateway.errors import BadCommand
+from gateway.turns import QUICK_NODES, finished
 from gateway.wire import jsontext
 from gateway.wire.operations import CALL_TOOL, SEARCH_TOOLS, TOOL_DETAILS
 
+_STUBBING: Final = QUICK_NODES + 1
+"""A small schema too can become a long stub: always beside the loop."""
 _FALLBACK: Final = "keyword"
 _FOUND: Final = f"The same search finds the same. Go on with {TOOL_DETAILS}, then {CALL_TOOL}."
 _NOTHING_FOUND: Final = (
@@ -197,7 +201,10 @@ class Discovery:
         told = [known[name] for name in names if name in known]
         unknown = [name for name in names if name not in known]
         await self._descriptions.note(permit, told)
-        answer: dict[str, Any] = {**self._worded(told, form, language), "unknown": unknown}
+        octets = sum(len(offer.text) for offer in told)
+        nodes = most_nodes(octets) if form is Form.FULL else _STUBBING
+        worded = await finished(permit.principal.person, nodes, self._worded, told, form, language)
+        answer: dict[str, Any] = {**worded, "unknown": unknown}
         if candidates := _candidates(unknown, offers):
             answer["candidates"] = candidates
         return _result({**answer, "next": _NOT_KNOWN} if unknown else answer)

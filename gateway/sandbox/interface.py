@@ -32,8 +32,7 @@ class Interface:
         Who checks reads all types that there are, and those of a thousand tools take longer than
         most programs.
         """
-        words = set(_WORD.findall(code))
-        named = [server for server in self._untyped if server in words]
+        named = self._named(code)
         for server in named:
             if server not in self._typed:
                 own = self.table.servers[server]
@@ -42,6 +41,14 @@ class Interface:
         servers: dict[str, Any] = self._untyped | {server: self._typed[server] for server in named}
         shown = "".join(f"from . import {server} as {server}\n" for server in named)
         return ExternalModule(servers, stubs=shown)
+
+    def is_ready(self, code: str) -> bool:
+        """Whether all types of the program's package were made before."""
+        return self._typed.keys() >= {*self._named(code)}
+
+    def _named(self, code: str) -> list[str]:
+        words = set(_WORD.findall(code))
+        return [server for server in self._untyped if server in words]
 
 
 class Interfaces:

@@ -34,7 +34,7 @@ from gateway.sandbox.ending import (
     result,
 )
 from gateway.sandbox.gate import BudgetSpent, Gate
-from gateway.sandbox.interface import Interfaces
+from gateway.sandbox.interface import Interface, Interfaces
 from gateway.sandbox.one_run import ENGINE, OneRun
 from gateway.sandbox.parking import ParkedRun
 from gateway.sandbox.screen import Console
@@ -50,6 +50,8 @@ _GRACE_S: Final = 1.0
 """What an interpreter gets to end a program itself before its process is ended."""
 _CHECK_S: Final = 10.0
 """For checking a program's types, at most."""
+_TYPING: Final = QUICK_NODES + 1
+"""A few tools already take as long as much to read."""
 _PARKING: Final = QUICK_NODES + 1
 """Its process is asked what it holds, and waited for: always beside the loop."""
 
@@ -94,6 +96,7 @@ class MontyEngine:
             error = f"the program has {size} bytes, of which {limits.code_bytes} are allowed"
             return ProgramResult(status=ProgramStatus.SYNTAX, sha256=program.sha256, error=error)
         interface = self._interfaces.of(program.tools)
+        package = await _packaged(broker.who, interface, program.code)
         gate = Gate(broker, interface.table, limits)
         console = Console(limits.console_bytes)
         run = OneRun(program, limits, gate=gate, driver=Driver(gate, limits), console=console)
@@ -101,7 +104,7 @@ class MontyEngine:
         async def begin(session: AsyncMontySession) -> AsyncSnapshot:
             return await session.feed_start(program.code, print_callback=run.printed)
 
-        return await self._carried(run, interface.package(program.code), begin, redact)
+        return await self._carried(run, package, begin, redact)
 
     async def resume(
         self,
@@ -120,6 +123,7 @@ class MontyEngine:
             return await lost(kept, self._limits, redact, who=broker.who)
         limits = self._limits
         interface = self._interfaces.of(program.tools)
+        package = await _packaged(broker.who, interface, program.code)
         gate = Gate(broker, interface.table, limits, made=kept.calls)
         run = OneRun(
             program,
@@ -137,7 +141,7 @@ class MontyEngine:
                 run.driver.again(number, call, refused.get(call.seq))
             return snapshot
 
-        return await self._carried(run, interface.package(program.code), begin, redact)
+        return await self._carried(run, package, begin, redact)
 
     async def _carried(
         self, run: OneRun, package: ExternalModule, begin: _Begin, redact: Redact
@@ -271,6 +275,11 @@ async def _to_its_end(run: OneRun, snapshot: AsyncSnapshot) -> End:
         text = "a person must allow it, and the program holds too much to be kept until then"
         run.driver.refuse_waiting(NO_APPROVAL, text)
         snapshot = stopped
+
+
+async def _packaged(who: str, interface: Interface, code: str) -> ExternalModule:
+    nodes = 0 if interface.is_ready(code) else _TYPING
+    return await finished(who, nodes, interface.package, code)
 
 
 def _kept(run: OneRun, stopped: AsyncFutureSnapshot) -> bytes | None:

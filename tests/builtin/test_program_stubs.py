@@ -1,13 +1,16 @@
 """Tools as the functions that a program calls: told where programs are run, of what its author may see."""
 
 import ast
+import threading
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
+from gateway import turns
 from gateway.builtin.descriptions import Mode, Settings
+from gateway.builtin.discovery import Discovery
 from gateway.domain.descriptions import Guidance
 from gateway.domain.programs import Program, ProgramResult
 from gateway.domain.tools import Kind, Target
@@ -100,6 +103,23 @@ async def test_another_detail_is_told_what_there_is(site: Site) -> None:
     answered = (await use(site, "get_tool_details", asked)).json["result"]
     assert answered["isError"] is True
     assert answered["content"][0]["text"].startswith("Detail must be full or stubs")
+
+
+@pytest.mark.parametrize(("detail", "leaves"), [("stubs", True), ("full", False)])
+async def test_stubs_are_made_beside_the_loop(
+    site: Site, monkeypatch: pytest.MonkeyPatch, detail: str, leaves: bool
+) -> None:
+    loop, ran = threading.get_ident(), list[bool]()
+
+    def noting(*args: Any) -> Any:
+        ran.append(threading.get_ident() != loop)
+        return worded(*args)
+
+    worded = Discovery._worded
+    monkeypatch.setattr(Discovery, "_worded", noting)
+    monkeypatch.setattr(turns, "_TURNS", turns.Turns(most_waiting=0))  # it must be done
+    await looked(site, "notes__first_lines", detail=detail)
+    assert ran == [leaves]
 
 
 async def test_who_reads_stubs_has_read_the_description() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gateway import turns
 from gateway.domain.programs import (
     CallState,
     Program,
@@ -18,7 +20,10 @@ from gateway.domain.programs import (
     SandboxLimits,
 )
 from gateway.ports.sandbox import ToolRefused
+from gateway.sandbox import interface
+from gateway.sandbox.interface import Interface
 from gateway.sandbox.monty import MontyEngine, monty_engine
+from gateway.sandbox.stubs import python_module
 from tests.sandbox.brokers import Scripted, program, unchanged
 from tests.sandbox.conftest import LIMITS
 
@@ -265,3 +270,28 @@ async def test_of_a_long_error_the_head_and_the_tail_are_told(engine: MontyEngin
     assert "ValueError: beginyyy" in result.error
     assert " characters left out ...]" in result.error
     assert result.error.endswith("yyyend")
+
+
+async def test_types_of_tools_are_made_once_and_beside_the_loop(
+    engine: MontyEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = threading.get_ident()
+    made, packaged = list[bool](), list[bool]()
+
+    def making(*args: Any) -> str:
+        made.append(threading.get_ident() != loop)
+        return python_module(*args)
+
+    def packaging(*args: Any) -> Any:
+        packaged.append(threading.get_ident() != loop)
+        return package(*args)
+
+    package = Interface.package
+    monkeypatch.setattr(interface, "python_module", making)
+    monkeypatch.setattr(Interface, "package", packaging)
+    monkeypatch.setattr(turns, "_TURNS", turns.Turns(most_waiting=0))  # it must be done
+    for _ in range(2):
+        result = await engine.run(program("await git.list()"), Scripted(), redact=unchanged)
+        assert result.status is ProgramStatus.OK
+    assert made == [True, True]  # of two servers, and for the first program
+    assert packaged == [True, False]
