@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from gateway.admin.archive import Answers, Archive, unusable
 from gateway.admin.journal import Journal
-from gateway.admin.person import Person, Role
+from gateway.admin.person import Person, Role, beside
 from gateway.admin.rows import Row, Rows, rfc3339
 from gateway.audit.query import (
     Filter,
@@ -137,7 +137,7 @@ class AskDesk:
             since=since,
             limit=min(max(limit, 1), _MOST),
             after=after,
-            hashes=self._hashes(content) if question == "where-went" else (),
+            hashes=await beside(person, self._hashes, content) if question == "where-went" else (),
         )
         _need_all(question, asked)
         try:

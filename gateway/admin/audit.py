@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from gateway.admin.archive import Answers, Archive, unusable
 from gateway.admin.journal import Journal
-from gateway.admin.person import Person, Role
+from gateway.admin.person import Person, Role, beside
 from gateway.admin.rows import Row, Rows, rfc3339
 from gateway.audit.query import (
     Filter,
@@ -283,11 +283,12 @@ class AuditDesk:
         `former` are those of either under earlier keys: older records have them.
         """
         _need_auditor(person)
-        json_, *former = self._hashes_of(content)
+        json_, *former = await beside(person, self._hashes_of, content)
         await self._journal.read(person, "audit.hash", json_)
         bytes_ = None
         if isinstance(content, str):
-            bytes_, *older = self._hashes_of(content.encode(errors="surrogatepass"))
+            octets = content.encode(errors="surrogatepass")
+            bytes_, *older = await beside(person, self._hashes_of, octets)
             former += older
         return {"json": json_, "bytes": bytes_, "former": former}
 

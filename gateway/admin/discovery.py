@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 
-from gateway.admin.person import EVERY_ROLE, Person, Role
+from gateway.admin.person import EVERY_ROLE, Person, Role, beside
 from gateway.admin.rows import Row, Rows
 from gateway.domain._value import value
 from gateway.domain.tokens import tokens_of
@@ -53,13 +53,14 @@ class DiscoveryDesk:
         estimate, of the approved definition if there is one.
         """
         person.need(*EVERY_ROLE)
-        tools = self._tools()
+        tools = await beside(person, self._tools)
         return [_core_row(name, tools.get(name)) for name in dict.fromkeys(self._core())]
 
     async def tokens(self, person: Person) -> Rows:
         """Return one row a configured server: its approved tools, and what a list of them costs."""
         person.need(*EVERY_ROLE)
-        approved = [tool for tool in self._tools().values() if _is_approved(tool)]
+        tools = await beside(person, self._tools)
+        approved = [tool for tool in tools.values() if _is_approved(tool)]
         return [
             _cost(server, [tool.octets for tool in approved if tool.target.server == server])
             for server in sorted(self._servers())
@@ -82,7 +83,8 @@ class DiscoveryDesk:
         if not 0 < cover <= _PERCENT or not 0 < most <= _MOST:
             raise BadCommand(f"cover is above 0 and at most {_PERCENT}, most is 1 to {_MOST}")
         found = await self._calls_since(since)
-        tools = {name: tool for name, tool in self._tools().items() if _is_approved(tool)}
+        known = await beside(person, self._tools)
+        tools = {name: tool for name, tool in known.items() if _is_approved(tool)}
         counts = {name: found.get(_key(tool.target), 0) for name, tool in tools.items()}
         total = sum(counts.values())
         chosen = list(_fewest(counts, total * cover / _PERCENT, most))

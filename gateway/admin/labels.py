@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator
 
-from gateway.admin.person import EVERY_ROLE, Person
+from gateway.admin.person import EVERY_ROLE, Person, beside
 from gateway.admin.rows import Row, Rows
 from gateway.domain.tools import Kind, Pin, UpstreamId
 from gateway.errors import NotFound
@@ -30,6 +30,9 @@ class LabelDesk:
 
         """
         person.need(*EVERY_ROLE)
+        return await beside(person, self._suggested, server, everything)
+
+    def _suggested(self, server: str, everything: bool) -> Rows:
         own = self._pins.all(UpstreamId(server))
         tools = _by_name(pin for pin in own if pin.target.kind is Kind.TOOL)
         if not tools:

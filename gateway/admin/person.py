@@ -1,12 +1,15 @@
 """Who acts, and what their roles let them do."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from gateway.domain._value import value
 from gateway.errors import Forbidden
+from gateway.turns import QUICK_NODES, in_turn
+
+T = TypeVar("T")
 
 
 class Role(StrEnum):
@@ -67,3 +70,13 @@ class Person:
         if self.roles.isdisjoint(roles):
             wanted = " or ".join(sorted(role.value for role in roles))
             raise Forbidden(f"{self.name} needs the role {wanted}", detail=self.name)
+
+
+async def beside(person: Person, work: Callable[..., T], *args: Any) -> T:
+    """Return `work(*args)`, done beside the event loop: how long it takes is for others to say.
+
+    Raises:
+        RateLimited: So much of the same person's waits already.
+
+    """
+    return await in_turn(person.name, QUICK_NODES + 1, work, *args)

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from gateway.admin.journal import Change, Journal
 from gateway.admin.labels import Labelled
 from gateway.admin.lock import LockedPin, LockSigner, open_lock
-from gateway.admin.person import EVERY_ROLE, Person, Role
+from gateway.admin.person import EVERY_ROLE, Person, Role, beside
 from gateway.admin.pin_rows import (
     Comparisons,
     Elsewhere,
@@ -37,9 +37,6 @@ from gateway.pins.diff import question_about
 from gateway.pins.names import tools_elsewhere
 from gateway.pins.observe import approved_pin
 from gateway.ports import Clock, PinStore, PolicyEngine
-from gateway.turns import QUICK_NODES, in_turn
-
-T = TypeVar("T")
 
 
 class Reviewed(BaseModel):
@@ -150,7 +147,7 @@ class PinDesk:
         """
         person.need(*EVERY_ROLE)
         pins = self._named(server, name, kind, profile)
-        return [await _beside(person, self._difference, pin) for pin in pins]
+        return [await beside(person, self._difference, pin) for pin in pins]
 
     async def review(self, person: Person, *, server: str | None = None) -> Rows:
         """Return what waits for a decision, worst first, each as `diff` returns it."""
@@ -242,14 +239,14 @@ class PinDesk:
             if pin.status is PinStatus.DRIFTED or is_changed(pin)
         ]
         if lock is not None:
-            locked = await _beside(person, open_lock, lock, key or self._signer.verifier)
+            locked = await beside(person, open_lock, lock, key or self._signer.verifier)
             drift += self._against(locked)
         return {"ok": not drift, "drift": drift}
 
     async def export(self, person: Person) -> Row:
         """Return the content of a lock file with every pin that is approved."""
         person.need(*EVERY_ROLE)
-        return await _beside(person, self._signer.seal, self._all(None))
+        return await beside(person, self._signer.seal, self._all(None))
 
     async def import_(
         self, person: Person, *, lock: Mapping[str, Any], key: str | None = None
@@ -270,7 +267,7 @@ class PinDesk:
         person.need(Role.APPROVER, Role.ADMIN)
         trusted = key or self._signer.verifier
         rows = []
-        for locked in await _beside(person, open_lock, lock, trusted):
+        for locked in await beside(person, open_lock, lock, trusted):
             async with self._alone:
                 result = await self._take_over(person, locked, trusted)
             rows.append({**locked_row(locked), "result": result})
@@ -335,7 +332,7 @@ class PinDesk:
             PolicyUnavailable: Policy does not say how many are needed.
 
         """
-        difference = await _beside(person, self._change_of, pin)
+        difference = await beside(person, self._change_of, pin)
         people = await self._policy.pin_approvals(question_about(pin.observed, difference))
         given: dict[str, Any] = {
             "expected": str(pin.observed.digest),
@@ -395,16 +392,6 @@ class PinDesk:
 
     def _one(self, server: str, name: str, kind: Kind, profile: Profile) -> Pin:
         return self._named(server, name, kind, profile)[0]
-
-
-async def _beside(person: Person, work: Callable[..., T], *args: Any) -> T:
-    """Return `work(*args)`, done beside the event loop: how long it takes is for a server to say.
-
-    Raises:
-        RateLimited: So much of the same person's waits already.
-
-    """
-    return await in_turn(person.name, QUICK_NODES + 1, work, *args)
 
 
 _DRIFTED = "shows another definition than the approved one"

@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from gateway.admin.journal import Change, Journal
-from gateway.admin.person import EVERY_ROLE, How, Person, Role
+from gateway.admin.person import EVERY_ROLE, How, Person, Role, beside
 from gateway.admin.rows import Row, Rows, rfc3339
 from gateway.admin.whose import is_own, sees
 from gateway.domain.approvals import Approval, ApprovalId, ApprovalRequest, ApprovalRules
@@ -94,11 +94,13 @@ class StandingDesk:
         The same one: to the same principal, tool, definition, destinations and reasons.
         """
         person.need(*EVERY_ROLE)
-        now = self._clock()
-        asked = {one.request.principal for one in self._approvals.all(now=now)}
-        given = [one for key in sorted(asked) for one in self._approvals.yeses(key)]
+        return await beside(person, self._suggested, person)
+
+    def _suggested(self, person: Person) -> Rows:
         seen = [
-            one for one in given if one.request.places and sees(person, one.request, self._issuer)
+            one
+            for one in self._approvals.yeses()
+            if one.request.places and sees(person, one.request, self._issuer)
         ]
         rows = []
         for _, group in groupby(sorted(seen, key=_same), key=_same):

@@ -126,8 +126,11 @@ class ApprovalStore(Protocol):
         """
         ...
 
-    def yeses(self, principal: str) -> Sequence[Approval]:
-        """Return what was said yes to of what `principal` asked, in force or not, oldest first."""
+    def yeses(self, principal: str | None = None) -> Sequence[Approval]:
+        """Return what was said yes to of what `principal` asked, in force or not, oldest first.
+
+        Of what anybody asked where none is named.
+        """
         ...
 
     def under(self, digest: Digest, *, now: float) -> Sequence[Approval]:

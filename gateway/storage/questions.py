@@ -279,10 +279,16 @@ class Book:
         )
         return max(same, key=lambda one: (one.at or 0.0, one.request.id), default=None)
 
-    def yeses(self, principal: str) -> Sequence[Approval]:
-        """Return what a person said yes to of what `principal` asked, oldest answer first."""
-        mine = (one for one in self._by_id.values() if one.request.principal == principal)
-        said = (one for one in mine if one.state in _YES)
+    def yeses(self, principal: str | None) -> Sequence[Approval]:
+        """Return what a person said yes to of what `principal` or anybody asked, oldest answer first.
+
+        In a thread as well.
+        """
+        said = (
+            one
+            for one in list(self._by_id.values())
+            if one.state in _YES and (principal is None or one.request.principal == principal)
+        )
         return sorted(said, key=lambda one: (one.at or 0.0, one.request.id))
 
     def under(self, digest: Digest, now: float) -> Sequence[Approval]:

@@ -57,7 +57,7 @@ class MemoryApprovalStore:
     def earlier(self, request: ApprovalRequest) -> Approval | None:
         return self._book.earlier(request)
 
-    def yeses(self, principal: str) -> Sequence[Approval]:
+    def yeses(self, principal: str | None = None) -> Sequence[Approval]:
         return self._book.yeses(principal)
 
     def under(self, digest: Digest, *, now: float) -> Sequence[Approval]:

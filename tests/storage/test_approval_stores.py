@@ -168,6 +168,7 @@ class ApprovalStoreSuite:
         await store.use(ApprovalId("used"), now=NOW + 2)
         assert [one.request.id for one in store.yeses("iss|emma|c_1")] == ["used", "yes"]
         assert store.yeses("nobody") == []
+        assert [one.request.id for one in store.yeses()] == ["other", "used", "yes"]
 
     async def test_a_question_is_found_by_its_fingerprint_as_it_was_filed(self, store):
         filed = await store.file(question())
