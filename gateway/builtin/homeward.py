@@ -23,7 +23,7 @@ _PASSED: Final = frozenset(
 )
 """Of what a server says beside its answer; of changes of lists we said that we tell nothing."""
 _POINTS: Final = b'"resource'
-"""Stands in every content that has a resource's URI in it."""
+"""Stands in every content that has a resource's URI in it, unless in escapes."""
 _NAMING: Final = frozenset({"resources/read", "resources/list"})
 _NEEDS_INPUT: Final = "input_required"
 
@@ -58,7 +58,7 @@ class Homeward:
     def _is_the_same(self, body: bytes) -> bool:
         if not body:
             return True
-        names_uris = self.method in _NAMING or _POINTS in body
+        names_uris = self.method in _NAMING or _POINTS in body or b"\\u" in body
         return self.upstream is self.client and not names_uris
 
     async def _streamed(self, parts: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

@@ -267,10 +267,11 @@ class OwnClient:
 
     def _named(self, asking: Asking, body: bytes) -> bytes:
         message = read_server_message(body, self._wire)
-        if message.id is None and message.error is not None:
-            # It could not read the request, and so not its id either.
-            return asking.named(message)
-        return asking.named(message) if message.id == asking.message.id else body
+        # Of an error without one: it could not read the request, and so not its id either.
+        is_unread = message.id is None and message.error is not None
+        if message.id != asking.message.id and not is_unread:
+            raise unusable("the answer is to another request")
+        return asking.named(message)
 
     def _done(self, key: Key, asking: Asking) -> None:
         """Forget a request; an upstream that still works for a client that is gone is told.

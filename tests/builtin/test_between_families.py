@@ -2,17 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gateway.domain.calls import Permit, RawAnswer
+from gateway.builtin.homeward import Homeward
+from gateway.domain.calls import Permit, RawAnswer, Reply
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import UpstreamFailed
+from gateway.wire.jsontext import WireLimits
+from gateway.wire.sse import data_event
 from tests.builtin.front import NOTES, Site, methods, sent, speaks
-from tests.pipeline.house import ALICE, MAIL, Events, event, result, text
+from tests.pipeline.house import ALICE, MAIL, Events, Seen, event, result, text
 
 OLD: dict[str, Any] = {"profile": Profile.LEGACY, "session": "esr.1"}
 STATED = "io.modelcontextprotocol/"
@@ -251,6 +254,31 @@ async def test_resources_in_results_are_named_as_they_can_be_read() -> None:
     seen = await site.ask("prompts/get", {"name": "notes__sum_up"})
     (message,) = seen.json["result"]["messages"]
     assert message["content"]["resource"]["uri"] == "douane://notes/m:2"
+
+
+@pytest.mark.parametrize("block", [0, 1])
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_so_are_those_whose_type_is_spelt_in_escapes(block: int, streamed: bool) -> None:
+    told = {"jsonrpc": "2.0", "id": 1, "result": {"content": [BLOCKS[block]]}}
+    body = json.dumps(told).encode().replace(b'"resource', rb'"\u0072esource')
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        yield b""
+        yield data_event(body).raw
+
+    home = Homeward(
+        server=MAIL,
+        method="tools/call",
+        upstream=Profile.MODERN,
+        client=Profile.MODERN,
+        logs=False,
+        limits=WireLimits(),
+        who="u_alice",
+    )
+    reply = Reply(status=200, headers=(), body=parts() if streamed else body)
+    seen = await Seen.of(await home.reply(reply))
+    (message,) = seen.messages or [seen.json]
+    assert message["result"]["content"] == [TOLD[block]]
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,15 @@ async def test_an_answer_to_another_request_is_none(site: Site) -> None:
     assert (await site.ask("tools/call", CALL, **OLD)).code == "upstream_failed"
 
 
+@pytest.mark.parametrize("id_", [1, "1", "front-x", 1.0])
+async def test_an_answer_under_the_clients_own_id_is_none(site: Site, id_: object) -> None:
+    """The server was never told that one: what is worded for it under another is not read again."""
+    told = {"jsonrpc": "2.0", "id": id_, "result": text("evil")}
+    site.servers[MAIL].answer = speaks(lambda _: whole(json.dumps(told).encode()))
+    seen = await site.ask("tools/call", CALL, id_=1, **OLD)
+    assert (seen.code, b"evil" in seen.bytes) == ("upstream_failed", False)
+
+
 async def test_an_error_about_a_message_that_could_not_be_read_is_the_calls(site: Site) -> None:
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "no"}}
     site.servers[MAIL].answer = speaks(lambda _: whole(json.dumps(error).encode(), status=400))
