@@ -199,9 +199,10 @@ class Journal:
 def _cut(message: str) -> str:
     if len(message) <= _MOST_TOLD:
         return message
-    # At the end of a word: a part of a secret looks like none.
+    # At the end of a word: a part of a secret looks like none. No word is as long as half of it.
     kept = message[: _MOST_TOLD - 1]
-    return f"{kept.rpartition(' ')[0] or kept}\u2026"
+    end = max(kept.rfind(blank) for blank in " \n\r\t\u3000")
+    return f"{kept[:end] if end > _MOST_TOLD // 2 else kept}\u2026"
 
 
 def _reasons(change: Change, code: str) -> list[Mapping[str, str]]:

@@ -24,14 +24,15 @@ def registered(person: Person, client_id: str, clients: ClientStore) -> bool:
     """Whether this person registered the client, be it by a program that they registered.
 
     What it does by itself is as much their word as a call of their own. Where nobody knows who did,
-    because a client on the way there is gone, it counts as anybody's own. An operating system's user
-    for whom no person stands is told from nobody; what it registered is theirs whose it became.
+    because a client on the way there is gone, it counts as anybody's own; one that a plane vouches for
+    may have been registered nowhere here, and by nobody. An operating system's user for whom no person
+    stands is told from nobody; what it registered is theirs whose it became.
     """
     client = clients.find(client_id)
+    if client is None or not person.name.startswith("user:"):
+        return False
     while client is not None and client.created_by.startswith(PROGRAM):
         client = clients.find(client.created_by.removeprefix(PROGRAM))
-    if not person.name.startswith("user:"):
-        return False
     return client is None or client.created_by in {person.name, f"os:{person.os_user}"}
 
 

@@ -8,21 +8,20 @@ start of a pattern that may begin anywhere all that follow.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.nodes import objects_in
 
 _TOKEN = re.compile(
-    r"(?P<class>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<open>\()|(?P<close>\))|(?P<or>\|)"
-    r"|(?P<some>[*+?])|\{(?P<least>\d{1,9})(?P<comma>,(?P<most>\d{0,9}))?\}|(?P<one>\\.|.)",
+    r"(?P<class>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<open>\((?:\?(?:P?<[^>]*>|[a-zA-Z-]*:))?)"
+    r"|(?P<close>\))|(?P<or>\|)|(?P<some>[*+?])|(?P<place>[$^]|\\[AbBz])"
+    r"|\{(?P<least>\d{1,9})(?P<comma>,(?P<most>\d{0,9}))?\}|(?P<one>\\.|.)",
     re.DOTALL,
 )
 _FEW = 11
 """States of which all sets have room with the engine."""
-_OCTETS_A_UNIT, _STATES_A_UNIT = 64, 8
+_OCTETS_A_UNIT, _STATES_A_UNIT = 64, 12
 """A unit is what a value costs that meets a schema: a tenth of a microsecond. In that time the engine
 takes as many octets, where it remembers, or one octet through as many states, where it does not."""
 _MOST_STATES = 1_000_000_000
@@ -77,75 +76,116 @@ def takes_long_to_make(schema: Any) -> bool:
 
 def states(pattern: str) -> int:
     """Return about how many states an automaton for `pattern` has, its repetitions written out."""
-    return _taken_apart(pattern).states
+    return _read(pattern).states
 
 
 def open_states(pattern: str) -> int:
     """Return about how many states of an automaton for `pattern` can be open at once."""
-    whole = _taken_apart(pattern)
-    return whole.open if pattern.startswith("^") and not whole.branches else whole.states
+    return min(sum(_open_in(row, _places(row)) for row in _read(pattern).branches), _MOST_STATES)
 
 
 @value
-class _Part:
-    """What has been read of a group, or its last item."""
+class _Item:
+    """A sign, a place between signs, or branches of items in a row; once, or more often."""
 
-    states: int = 0
-    open: int = 0
-    """Those that can be open at once, if it begins at one place: of what has one length alone, none."""
-    branches: bool = False
+    states: int
+    """Written out, as are the lengths of what it takes of a text."""
+    shortest: int
+    longest: int
+    branches: tuple[tuple["_Item", ...], ...] = ()
+    """None of a sign. A place has one, which is empty."""
+    once: "_Item | None" = None
+    """What is repeated."""
 
-    def and_then(self, part: "_Part") -> "_Part":
-        # What follows something of several lengths may begin at several places.
-        more = part.states if self.open else part.open
-        return _part(self.states + part.states, self.open + more, branches=self.branches)
-
-    def closed(self) -> "_Part":
-        return _part(self.states, self.states if self.branches else self.open)
-
-    def repeated(self, least: int, most: int, *, endless: bool) -> "_Part":
-        """Return this item as often: of one sign, one is open wherever its end is."""
-        times = max(1, most)
-        same = least == most and not self.open and not endless
-        once = 0 if same else 1 if self.states == 1 else self.states * times
-        return _part(self.states * times + int(endless or least == 0), once)
+    @property
+    def is_of_one_length(self) -> bool:
+        return self.shortest == self.longest
 
 
-def _part(states: int, open_at_once: int, *, branches: bool = False) -> _Part:
-    most = _MOST_STATES
-    return _Part(states=min(states, most), open=min(open_at_once, most), branches=branches)
+_SIGN = _Item(states=1, shortest=1, longest=1)
+_PLACE = _Item(states=0, shortest=0, longest=0, branches=((),))
 
 
-_SIGN = _part(1, 0)
+def _group(branches: list[list[_Item]]) -> _Item:
+    return _Item(
+        states=_at_most(sum(item.states for row in branches for item in row)),
+        shortest=_at_most(min(sum(item.shortest for item in row) for row in branches)),
+        longest=_at_most(max(sum(item.longest for item in row) for row in branches)),
+        branches=tuple(map(tuple, branches)),
+    )
 
 
-def _taken_apart(pattern: str) -> _Part:
-    groups, last = [_Part()], _Part()
+def _repeated(item: _Item, least: int, most: int) -> _Item:
+    times = max(1, least if most == _MOST_STATES else most)
+    return _Item(
+        states=_at_most(item.states * times + int(least != most)),
+        shortest=_at_most(item.shortest * least),
+        longest=_at_most(item.longest * most),
+        once=item,
+    )
+
+
+def _at_most(count: int) -> int:
+    return min(count, _MOST_STATES)
+
+
+def _read(pattern: str) -> _Item:
+    groups: list[list[list[_Item]]] = [[[]]]
     for token in _TOKEN.finditer(pattern):
-        if token["some"]:
-            last = last.repeated(0, 1, endless=token["some"] != "?")
-        elif token["least"]:
-            least = int(token["least"])
-            most = int(token["most"] or least)
-            last = last.repeated(least, most, endless=token["comma"] == ",")
+        row = groups[-1][-1]
+        if token["open"]:
+            groups.append([[]])
+        elif token["close"] and len(groups) > 1:
+            inner = _group(groups.pop())
+            groups[-1][-1].append(inner)
+        elif token["or"]:
+            groups[-1].append([])
+        elif token["some"] or token["least"]:
+            if row:
+                row[-1] = _repeated(row[-1], *_times(token))
         else:
-            groups[-1] = groups[-1].and_then(last)
-            last = _next(token, groups)
-    groups[-1] = groups[-1].and_then(last)
-    return reduce(_Part.and_then, groups)
+            row.append(_PLACE if token["place"] else _SIGN)
+    return _group([row for group in groups for row in group])
 
 
-def _next(token: re.Match[str], groups: list[_Part]) -> _Part:
-    """Return what begins at `token`, and open, close or branch a group there."""
-    if token["open"]:
-        groups.append(_Part())
-    elif token["close"] and len(groups) > 1:
-        return groups.pop().closed()
-    elif token["or"]:
-        groups[-1] = replace(groups[-1], branches=True)
-    else:
-        return _SIGN
-    return _Part()
+def _times(token: re.Match[str]) -> tuple[int, int]:
+    if some := token["some"]:
+        return int(some == "+"), 1 if some == "?" else _MOST_STATES
+    least = int(token["least"])
+    return least, int(token["most"] or (_MOST_STATES if token["comma"] else least))
+
+
+def _places(row: tuple[_Item, ...]) -> int:
+    """Return at how many places of a text a pattern of `row` may begin: at one, if it says so."""
+    return 1 if row[:1] == (_PLACE,) else _MOST_STATES
+
+
+def _open_in(row: tuple[_Item, ...], places: int) -> int:
+    """Return how many states of `row` can be open at once, if it begins at so many places in a row."""
+    total, run = 0, [0, 0]
+    for item in (*row, None):
+        if item is not None and item.is_of_one_length:
+            run = [run[0] + item.states, max(run[1], _open(item, 1))]
+            continue
+        alike, run = min(run[0], places * run[1]), [0, 0]
+        # Whatever began at one place stands at one place as long as all of it is of one length.
+        total = max(total, alike) if places == 1 else total + alike
+        if item is not None:
+            here = _open(item, places)
+            total = max(total, here) if places == 1 else total + here
+            places = _at_most(places + item.longest - item.shortest)
+    return _at_most(total)
+
+
+def _open(item: _Item, places: int) -> int:
+    """Return how many states of `item` can be open at once, if it begins at so many places."""
+    if (once := item.once) is None:
+        return sum(_open_in(row, places) for row in item.branches) if item.branches else 1
+    if item.states <= once.states + 1 and item.longest == once.longest:  # once, or not at all
+        return _open(once, places)
+    if once is _SIGN or (once.is_of_one_length and places == 1):
+        return min(item.states, places * _open(once, 1))
+    return item.states
 
 
 def _making(pattern: str) -> int:

@@ -161,9 +161,11 @@ async def test_arguments_are_refused_in_few_words_however_much_they_are(
     [
         ("a" * 8_192, "a" * 8_192),
         ("['a']" * 200_000, ("['a']" * 2_000)[:8_191] + "\u2026"),
-        ("why: " + "a" * 8_190, "why:\u2026"),
+        ("why " * 1_500 + "a" * 3_000, "why " * 1_499 + "why\u2026"),
+        ("why\n" * 1_500 + "a" * 3_000, "why\n" * 1_499 + "why\u2026"),
+        ("why: " + "a" * 8_190, "why: " + "a" * 8_186 + "\u2026"),
     ],
-    ids=["short enough", "one word", "no part of a word"],
+    ids=["short enough", "one word", "no part of a word", "nor of a line", "a word as long as all"],
 )
 async def test_what_people_say_at_length_is_cut_before_it_is_on_its_way_into_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, note: str, kept: str

@@ -283,7 +283,12 @@ def test_a_name_that_was_cut_is_hashed_too():
 
 def test_of_many_names_no_more_are_hashed_than_a_record_holds(monkeypatch):
     hashed = []
-    monkeypatch.setattr(KeyedHash, "of", lambda _, name: hashed.append(name) or "h1:" + "0" * 64)
+
+    def of(_: KeyedHash, name: object) -> str:
+        hashed.append(name)
+        return "h1:" + "0" * 64
+
+    monkeypatch.setattr(KeyedHash, "of", of)
     names = [f"['{at}']" for at in range(5_000)]
     found = written(Redaction.HASHED, reasons=[{"code": "c", "message": "".join(names)}])
     assert found["truncated"] == ["reasons"]

@@ -258,17 +258,12 @@ class PinStoreSuite:
 
     async def test_who_may_not_approve_any_more_is_none_of_two(self, stores):
         await stores.pins.observe([sighting(target())])
-        for person in ("ada", "bob"):
-            found = await stores.pins.approve(
-                target(),
-                Profile.LEGACY,
-                expected=str(manifest(target()).digest),
-                by=person,
-                note="",
-                user_id=f"u_{person}",
-                people=2,
-                counts={"u_bob"}.__contains__,
-            )
+        digest = str(manifest(target()).digest)
+        given = {"expected": digest, "note": "", "people": 2, "counts": {"u_bob"}.__contains__}
+        await stores.pins.approve(target(), Profile.LEGACY, **given, by="ada", user_id="u_ada")
+        found = await stores.pins.approve(
+            target(), Profile.LEGACY, **given, by="bob", user_id="u_bob"
+        )
         assert (found.status, [each.by for each in found.filed]) == (PinStatus.PENDING, ["bob"])
         assert stores.pins.find(target(), Profile.LEGACY) == found
 
