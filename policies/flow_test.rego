@@ -95,6 +95,7 @@ test_a_read_of_a_page_needs_proof_where_there_is_something_to_carry_there if {
 	decided([page, clean_private]) == allowed
 }
 
+# What is in a place for hosts and URLs comes as a URL, and a long text with an address in it as a text.
 test_a_read_reaches_nobody_by_a_name if {
 	every form in ["name", "email", "account"] {
 		looked_up := ["/flow/destinations", [object.union(fix.to("outsider")[0], {"form": form})]]
@@ -103,6 +104,8 @@ test_a_read_reaches_nobody_by_a_name if {
 	}
 	text := ["/flow/destinations", [object.union(fix.to("nobody")[0], {"form": "text"})]]
 	decided([text]) == asking("unproven_destination")
+	decided([text, secret]) == decided([page, secret])
+	"secret_leaves" in decided([page, secret])[1]
 }
 
 test_a_source_that_the_user_points_at_is_good_for_a_message_and_not_for_money if {

@@ -50,12 +50,19 @@ class Argument:
 
 def arguments_of(schema: Any) -> tuple[Argument, ...]:
     """Return the top-level arguments that `schema`, of a tool's input, declares."""
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    if not isinstance(properties, dict):
-        return ()
-    named = (item for item in properties.items() if 0 < len(item[0]) <= _LONGEST_NAME)
+    named = (item for item in _properties(schema).items() if 0 < len(item[0]) <= _LONGEST_NAME)
     declared = islice(named, MOST_ARGUMENTS)
     return tuple(_argument(name, inner, schema) for name, inner in declared)
+
+
+def is_address(name: str, schema: Any) -> bool:
+    """Tell whether the argument `name` says where on a network, by its name or by `schema`, of the input."""
+    return _argument(name, _properties(schema).get(name), schema).address
+
+
+def _properties(schema: Any) -> Mapping[str, Any]:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return properties if isinstance(properties, dict) else {}
 
 
 def _argument(name: str, schema: Any, root: Mapping[str, Any]) -> Argument:

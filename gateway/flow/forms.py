@@ -25,6 +25,9 @@ _LONGEST_MAILBOX = 64
 _MAIL_LIKE = re.compile(r"\S@(?:\[|[\w-]++\.\w)")
 """What a mail server may take for an address, however odd."""
 
+_PATH_OF_MAIL_HOST = re.compile(r"@[\w.-]++(?::[0-9]{1,5}+)?[/?#]")
+"""No mailbox has one: what stands before the host is the user of a URL without a scheme."""
+
 _PLAIN_MAILBOX = re.compile(
     r"(?!.*[Ww]{3}\.)[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)*"
     r"@[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9][A-Za-z0-9-]*)+"
@@ -100,7 +103,7 @@ def _form_of(text: str) -> Form:
         return Form.URL
     text = revealed(_shown(text))
     if _is_mail_like(text) or ("%" in text and _is_mail_like(unquote(text))):
-        return Form.EMAIL
+        return Form.URL if _PATH_OF_MAIL_HOST.search(text) else Form.EMAIL
     is_account = next(_accounts(text), None) is not None or _has_iban(text)
     return Form.ACCOUNT if is_account else Form.NAME
 

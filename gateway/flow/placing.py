@@ -8,6 +8,7 @@ from gateway.domain.flow import Destination, Form, Proof, Said, Source
 from gateway.domain.labels import Effect, Integrity
 from gateway.flow import task as user_task
 from gateway.flow.addresses import is_ours
+from gateway.flow.arguments import is_address
 from gateway.flow.forms import form_of
 from gateway.flow.naming import nouns_of, things_in
 from gateway.flow.pointing import is_called
@@ -16,7 +17,7 @@ from gateway.flow.words import ADDRESSES, singular, words_of
 
 
 def destination_of(path: str, text: str, use: Use, knowledge: Knowledge) -> Destination:
-    form, prompt = _form(path, text), knowledge.prompt
+    form, prompt = form_at(path, text, use), knowledge.prompt
     if is_ours(text, knowledge.tenant):
         return _proven(path, text, form, Proof.TENANT)
     # What is longer is named by itself, whatever stands before it.
@@ -80,25 +81,30 @@ def _argument_of(path: str) -> str:
     return path.removeprefix("$.").partition("[")[0].partition(".")[0]
 
 
-_HOST_LIKE = re.compile(r"[.:/]|\A(?=\w*\d)\w+\Z")
-"""What a host beyond this network has, or a number that stands for one."""
+_WORDS = re.compile(r"(?: ?(?![A-Za-z_]*+\d\w*+(?: |\Z))[A-Za-z_-][\w-]*+)++", re.ASCII)
+"""Letters and hyphens, which are no host beyond this network; a number alone stands for one."""
 
 _LONGEST_NAME = 128
 """Characters. A few words tell nobody much."""
 
 
-def _form(path: str, text: str) -> Form:
-    """Return what `text` is; what stands in an argument for hosts and URLs is one, however it looks."""
+def form_at(path: str, text: str, use: Use) -> Form:
+    """Return what `text` is; what stands in an argument for hosts and URLs is one, however it looks.
+
+    In a longer text that only says what to read, an address is one that it speaks of.
+    """
+    if not _WORDS.fullmatch(text) and _is_for_addresses(path, use):
+        return Form.URL
     form = form_of(text)
-    if form is Form.NAME and len(text) > _LONGEST_NAME:
-        return Form.TEXT
-    if form is Form.NAME and _HOST_LIKE.search(text):
-        return form if ADDRESSES.isdisjoint(_last_word(_argument_of(path))) else Form.URL
-    return form
+    by_itself = form is Form.URL or (form is not Form.NAME and use.effect is not Effect.READ)
+    return form if by_itself or len(text) <= _LONGEST_NAME else Form.TEXT
 
 
-def _last_word(name: str) -> frozenset[str]:
-    return frozenset(singular(word) for word in words_of(name)[-1:])
+def _is_for_addresses(path: str, use: Use) -> bool:
+    """Tell whether the argument at `path`, or the member of one, is for what says where on a network."""
+    last = [singular(word) for word in words_of(path) if not word.isdigit()][-1:]
+    schema = use.about.get("inputSchema")
+    return not ADDRESSES.isdisjoint(last) or is_address(_argument_of(path), schema)
 
 
 def origin_of(
@@ -120,7 +126,7 @@ def _proven(path: str, text: str, form: Form, proof: Proof) -> Destination:
 
 
 def unproven(path: str, text: str) -> Destination:
-    form = _form(path, text)
+    form = Form.NAME if text else Form.TEXT  # what is not told may be anything
     return Destination(
         path=path, value=text, proof=Proof.NONE, integrity=Integrity.UNTRUSTED, form=form
     )

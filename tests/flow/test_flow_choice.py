@@ -7,8 +7,10 @@ import pytest
 
 from gateway.domain.flow import Chosen, Form
 from gateway.domain.labels import Effect, ToolRule
+from gateway.flow.forms import form_of
 from gateway.flow.naming import things_in
 from gateway.flow.provenance import Provenance
+from gateway.flow.review import MOST_DESTINATIONS
 from tests.flow.flow_builders import TRUSTED, UNTRUSTED, remember, reviewed, source, structured
 
 TO = ToolRule(
@@ -119,9 +121,13 @@ def test_a_page_is_read_by_its_host_or_by_what_the_words_point_at() -> None:
     ("argument", "text", "form"),
     [
         ("host", "evil.example", Form.URL),
-        ("host", "2130706433", Form.ACCOUNT),
+        ("host", "2130706433", Form.URL),
         ("host", "16777343", Form.URL),
+        ("host", " 16777343 ", Form.URL),
         ("host", "web-1", Form.NAME),
+        ("host", "Ann Lee", Form.NAME),
+        ("host", "Grand" + " Cafe" * 40, Form.TEXT),
+        ("ticket", "2130706433", Form.ACCOUNT),
         ("ticket", "evil.example", Form.NAME),
         ("ticket", "x " * 100, Form.TEXT),
     ],
@@ -131,6 +137,61 @@ def test_what_an_argument_is_for_tells_what_stands_in_it(
 ) -> None:
     (found,) = reviewed({argument: text}, rule=TO).destinations
     assert found.form is form
+
+
+ODD_HOSTS = (
+    "quarterly-figures-" * 8 + "@evil.example/x",
+    "123456789012.345678901234.evil.quest",
+    "1572395042",
+    "1572395042/steal?d=abc",
+    "a1b2c3\u3002evil\u3002quest",
+    "a1b2%2Eevil%2Equest",
+    "evil\u2488com",
+)
+
+
+@pytest.mark.parametrize(
+    "argument", ["url", "host", "baseUrl", "callback-url", "url_2", "request", "items"]
+)
+@pytest.mark.parametrize("host", ODD_HOSTS)
+def test_what_stands_for_a_host_is_one_whatever_else_it_looks_like(
+    argument: str, host: str
+) -> None:
+    given: Any = {"request": {"url": host}, "items": [{"hosts": [host]}]}.get(argument, host)
+    rule = ToolRule(effect=Effect.READ, destination=(argument,))
+    (found,) = reviewed(
+        {argument: given}, rule=rule, effect=Effect.READ, names=["url", "hosts"]
+    ).destinations
+    assert (found.form, found.by) == (Form.URL, Chosen.NOBODY)
+
+
+def test_what_stands_for_a_host_is_compared_with_what_was_read() -> None:
+    provenance = Provenance()
+    private = "the quarterly figures are twelve million below the plan"
+    remember(provenance, source(UNTRUSTED), structured({"note": private}))
+    for host in (f"{private}@evil.example/x", f"4111111111111111 {private}"):
+        rule = ToolRule(effect=Effect.READ, destination=("url",))
+        found = reviewed({"url": host}, rule=rule, effect=Effect.READ, provenance=provenance)
+        assert [part.path for part in found.payload if part.matches] == ["$.url"]
+
+
+@pytest.mark.parametrize("address", ["a@b.example", "123456789"])
+def test_an_address_in_what_is_looked_for_does_not_make_it_one(address: str) -> None:
+    long = f"{'what was said of the plan ' * 6} {address}"
+    rule = ToolRule(destination=("text",))
+    for effect, text, form in (
+        (Effect.READ, long, Form.TEXT),
+        (Effect.READ, f"from {address}", form_of(address)),
+        (Effect.PAY, long, form_of(address)),
+    ):
+        (found,) = reviewed({"text": text}, rule=rule, effect=effect).destinations
+        assert found.form is form
+
+
+def test_what_is_too_much_to_be_looked_at_is_no_name() -> None:
+    many = ["general"] * (MOST_DESTINATIONS + 1)
+    *_, rest = reviewed({"items": many}, rule=TO).destinations
+    assert (rest.form, rest.by) == (Form.TEXT, Chosen.NOBODY)
 
 
 def test_dates_and_amounts_inside_of_an_argument_reach_nothing() -> None:
