@@ -26,7 +26,7 @@ from gateway.flow.forms import addresses_in, form_of, links_in
 from gateway.flow.fragments import LONGEST_SCANNED
 from gateway.flow.intent import lasts, leaves_open, orders, speaks_of_pages
 from gateway.flow.orders import orders_acts
-from gateway.flow.placing import destination_of, origin_of, unproven
+from gateway.flow.placing import destination_of, form_at, origin_of, unproven
 from gateway.flow.pointing import is_of_somebody_named, pointed_at
 from gateway.flow.results import text_of
 from gateway.flow.schemas import names_within
@@ -145,7 +145,10 @@ _NOTHING_MOVED = _Moved()
 
 def _moved(use: Use, knowledge: Knowledge) -> _Moved:
     knowledge.provenance.begin()
-    destinations = tuple(_destinations(use, knowledge)) if use.rule.destination else ()
+    # Where no words are declared, a deed may be what it is: a good address does not answer where it goes.
+    says_so = knowledge.prompt is not None and told_of(use) is Effect.READ
+    places = use.rule.destination or says_so or use.effect is Effect.READ
+    destinations = tuple(_destinations(use, knowledge)) if places else ()
     texts, unread = _payload_texts(use) if use.rule.payload else ((), None)
     carrying = (*texts, *_made_up(destinations, knowledge))
     own = len(carrying)
@@ -255,18 +258,30 @@ def _names_of_members(use: Use, names: tuple[str, ...]) -> Iterator[tuple[str, s
 
 
 def _addresses_besides(use: Use) -> Iterator[tuple[str, str]]:
-    """Yield the addresses in arguments that nobody labelled, where the tool does more than read.
+    """Yield the addresses in arguments that nobody labelled, unless the tool is labelled as a read.
 
-    Whoever said which arguments say where to did not know of these, or the tool has not told.
+    Whoever said which arguments say where to did not know of these, or the tool has not told. By a
+    mailbox what only reads reaches nobody.
     """
-    if use.effect is Effect.READ:
+    if use.rule.effect is Effect.READ:
         return
+    reads = Effect.READ in (use.effect, told_of(use))
     labelled = {*use.rule.destination, *use.rule.payload}
     names = tuple(name for name in use.arguments if name not in labelled)
     for path, leaf in _named_leaves(names, use.arguments):
-        if isinstance(leaf, str) and form_of(leaf) in (Form.EMAIL, Form.URL):
+        text = text_of(leaf)
+        if reads and text is not None and form_at(path, text, use) is Form.URL:
+            yield from ((path, part) for part in _pages_in(text))
+        elif not reads and isinstance(leaf, str) and form_of(leaf) in (Form.EMAIL, Form.URL):
             found = sorted(a for a in addresses_in((leaf,)) if form_of(a) is not Form.ACCOUNT)
             yield from ((path, address) for address in found or (leaf,))
+
+
+def _pages_in(text: str) -> tuple[str, ...]:
+    """Return the URLs that `text` speaks of, or else it as it is: what begins with one may be one."""
+    links = tuple(links_in(text))
+    speaks = bool(links) and " " in text.partition(links[0])[0].lstrip()
+    return links if speaks else _parts(text)
 
 
 def _parts(leaf: Any) -> tuple[Any, ...]:

