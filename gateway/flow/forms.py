@@ -90,6 +90,21 @@ _ACCOUNT = re.compile(
 _ACCOUNT_BEGINS = re.compile(r"(?:[A-Z]{2}|bc|\+)\Z")
 
 
+_PLACE_BEYOND = re.compile(
+    rf"://|\A\s*//|(?<![\w/.@-])(?:[\w-]++\.)+(?:{_COMMON})(?![\w@-]|\.\w)"
+    r"|(?:\A\s*|@)(?:[\w-]++\.)+[^\W\d_]{2,24}+(?::[0-9]{1,5}+)?[/?#]",
+    re.IGNORECASE,
+)
+
+
+def is_of_a_place(text: str) -> bool:
+    """Tell whether `text` has a URL, or a host as they begin or end, that no path of a file looks like.
+
+    `src/com.example.app/Main.java` and `react@18.2.0/index` have none.
+    """
+    return _PLACE_BEYOND.search(_shown(text)) is not None
+
+
 def form_of(text: str) -> Form:
     """Return what `text` is, or what it has in it: a name has nothing of an address."""
     # What most addresses are, in which there is nothing else to be found.

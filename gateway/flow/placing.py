@@ -81,8 +81,12 @@ def _argument_of(path: str) -> str:
     return path.removeprefix("$.").partition("[")[0].partition(".")[0]
 
 
-_WORDS = re.compile(r"(?: ?(?![A-Za-z_]*+\d\w*+(?: |\Z))[A-Za-z_-][\w-]*+)++", re.ASCII)
-"""Letters and hyphens, which are no host beyond this network; a number alone stands for one."""
+_LETTER = r"A-Za-z_'\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f-"
+_WORDS = re.compile(
+    rf"(?: ?(?:& )?(?![A-Za-z_]*+\d\w*+(?: |\Z))[{_LETTER}][{_LETTER}0-9]*+)++(?: [0-9]{{1,3}})?",
+    re.ASCII,
+)
+"""Words, of which none is a host beyond this network; a number alone stands for one."""
 
 _LONGEST_NAME = 128
 """Characters. A few words tell nobody much."""
@@ -93,14 +97,14 @@ def form_at(path: str, text: str, use: Use) -> Form:
 
     In a longer text that only says what to read, an address is one that it speaks of.
     """
-    if not _WORDS.fullmatch(text) and _is_for_addresses(path, use):
+    if not _WORDS.fullmatch(text) and is_for_addresses(path, use):
         return Form.URL
     form = form_of(text)
     by_itself = form is Form.URL or (form is not Form.NAME and use.effect is not Effect.READ)
     return form if by_itself or len(text) <= _LONGEST_NAME else Form.TEXT
 
 
-def _is_for_addresses(path: str, use: Use) -> bool:
+def is_for_addresses(path: str, use: Use) -> bool:
     """Tell whether the argument at `path`, or the member of one, is for what says where on a network."""
     last = [singular(word) for word in words_of(path) if not word.isdigit()][-1:]
     schema = use.about.get("inputSchema")

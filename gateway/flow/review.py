@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from itertools import chain, islice
 from typing import Any
 
@@ -22,11 +23,11 @@ from gateway.flow.asked import asks_for, told_of
 from gateway.flow.beside import NOTHING, Beside, telling
 from gateway.flow.carrying import of_others, payload_of, secrets_of
 from gateway.flow.choice import answered, asked_by, chosen
-from gateway.flow.forms import addresses_in, form_of, links_in
+from gateway.flow.forms import addresses_in, form_of, is_of_a_place, links_in
 from gateway.flow.fragments import LONGEST_SCANNED
 from gateway.flow.intent import lasts, leaves_open, orders, speaks_of_pages
 from gateway.flow.orders import orders_acts
-from gateway.flow.placing import destination_of, form_at, origin_of, unproven
+from gateway.flow.placing import destination_of, form_at, is_for_addresses, origin_of, unproven
 from gateway.flow.pointing import is_of_somebody_named, pointed_at
 from gateway.flow.results import text_of
 from gateway.flow.schemas import names_within
@@ -265,22 +266,40 @@ def _addresses_besides(use: Use) -> Iterator[tuple[str, str]]:
     """
     if use.rule.effect is Effect.READ:
         return
-    reads = Effect.READ in (use.effect, told_of(use))
     labelled = {*use.rule.destination, *use.rule.payload}
     names = tuple(name for name in use.arguments if name not in labelled)
+    if Effect.READ in (use.effect, told_of(use)):
+        yield from _pages_of(names, use)
+        return
     for path, leaf in _named_leaves(names, use.arguments):
-        text = text_of(leaf)
-        if reads and text is not None and form_at(path, text, use) is Form.URL:
-            yield from ((path, part) for part in _pages_in(text))
-        elif not reads and isinstance(leaf, str) and form_of(leaf) in (Form.EMAIL, Form.URL):
+        if isinstance(leaf, str) and form_of(leaf) in (Form.EMAIL, Form.URL):
             found = sorted(a for a in addresses_in((leaf,)) if form_of(a) is not Form.ACCOUNT)
             yield from ((path, address) for address in found or (leaf,))
+
+
+def _pages_of(names: tuple[str, ...], use: Use) -> Iterator[tuple[str, str]]:
+    """Yield where on a network a read goes by the arguments `names`: paths of files are no such place."""
+    is_for_one = cache(lambda at: is_for_addresses(at, use))  # many stand in one list
+    for path, leaf in _named_leaves(names, use.arguments):
+        text = text_of(leaf)
+        if text is None:
+            continue
+        is_place = isinstance(leaf, str) and is_of_a_place(text)
+        if (is_place or is_for_one(_ITEM.sub("", path))) and form_at(path, text, use) is Form.URL:
+            yield from ((path, part) for part in _pages_in(text))
+
+
+_ITEM = re.compile(r"\[[0-9]++\]")
+_BEFORE_A_LINK = re.compile(
+    r"\s*+(?:[{\[(\"<]|\S.* |(?!https?:|ftp:)[a-z]++:\Z)", re.DOTALL | re.IGNORECASE
+)
+"""What no address begins with: a link that stands behind it is spoken of."""
 
 
 def _pages_in(text: str) -> tuple[str, ...]:
     """Return the URLs that `text` speaks of, or else it as it is: what begins with one may be one."""
     links = tuple(links_in(text))
-    speaks = bool(links) and " " in text.partition(links[0])[0].lstrip()
+    speaks = bool(links) and _BEFORE_A_LINK.match(text.partition(links[0])[0]) is not None
     return links if speaks else _parts(text)
 
 

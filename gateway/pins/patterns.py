@@ -14,7 +14,7 @@ from gateway.domain._value import value
 from gateway.domain.nodes import objects_in
 
 _TOKEN = re.compile(
-    r"(?P<class>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<open>\((?:\?(?:P?<[^>]*>|[a-zA-Z-]*:))?)"
+    r"(?P<class>\[\^?\]?(?:\\.|[^\]\\])*+(?:\]|\Z))|(?P<open>\((?:\?(?:P?<\w{0,64}+>|[a-zA-Z-]*:))?)"
     r"|(?P<close>\))|(?P<or>\|)|(?P<some>[*+?])|(?P<place>[$^]|\\[AbBz])"
     r"|\{(?P<least>\d{1,9})(?P<comma>,(?P<most>\d{0,9}))?\}|(?P<one>\\.|.)",
     re.DOTALL,

@@ -57,6 +57,9 @@ Key: TypeAlias = tuple[str, str | None, type, object]
 """A request as its client knows it: 1 and "1" are different ids (JSON-RPC 2.0 section 4)."""
 Found = TypeVar("Found")
 
+_NO_ID = "server-error"
+"""What servers by the SDK for Python call a request that they refused unread."""
+
 
 class OwnClient:
     """One upstream, in whichever family of revisions a call is worded. `relay` stays another's."""
@@ -267,8 +270,8 @@ class OwnClient:
 
     def _named(self, asking: Asking, body: bytes) -> bytes:
         message = read_server_message(body, self._wire)
-        # Of an error without one: it could not read the request, and so not its id either.
-        is_unread = message.id is None and message.error is not None
+        # Who could not read the request knows no id, and tells the error under none or under a word.
+        is_unread = message.error is not None and (message.id is None or message.id == _NO_ID)
         if message.id != asking.message.id and not is_unread:
             raise unusable("the answer is to another request")
         return asking.named(message)

@@ -117,6 +117,13 @@ def test_a_long_text_beside_a_large_pattern_is_none_of_its_matter():
     assert not SchemaCheck(schema).problems({"a": "1x" * 20, "b": "01" * 2_000_000}, 4_000_060)
 
 
+@pytest.mark.parametrize("sign", ["[", "(?<", "(?", "{1", "[^\\]"])
+def test_signs_that_begin_what_never_ends_are_gone_through_once(sign):
+    assert states(sign * 50_000) >= 0
+    with pytest.raises(UnusableSchema):
+        SchemaCheck({"pattern": sign * 50_000})
+
+
 def test_a_pattern_with_comments_in_it_is_no_pattern():
     for pattern in ("(?x)a", "^(?ix)#[\n(0|1)*1(0|1){200}x#]", "(?x:a)"):
         with pytest.raises(UnusableSchema, match="too long to be made ready"):

@@ -160,8 +160,11 @@ async def test_an_answer_under_the_clients_own_id_is_none(site: Site, id_: objec
     assert (seen.code, b"evil" in seen.bytes) == ("upstream_failed", False)
 
 
-async def test_an_error_about_a_message_that_could_not_be_read_is_the_calls(site: Site) -> None:
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "no"}}
+@pytest.mark.parametrize("id_", [None, "server-error"])
+async def test_an_error_about_a_message_that_could_not_be_read_is_the_calls(
+    site: Site, id_: str | None
+) -> None:
+    error = {"jsonrpc": "2.0", "id": id_, "error": {"code": -32700, "message": "no"}}
     site.servers[MAIL].answer = speaks(lambda _: whole(json.dumps(error).encode(), status=400))
     seen = await site.ask("tools/call", CALL, id_=9, **OLD)
     assert (seen.json["id"], seen.json["error"]["code"]) == (9, -32700)
