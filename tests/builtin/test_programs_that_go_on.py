@@ -211,6 +211,8 @@ async def test_a_program_that_holds_much_is_packed_and_unpacked_beside_the_loop(
 async def test_a_program_whose_client_goes_away_while_it_is_packed_is_over(
     large: Site, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    # Its thread may end after this loop, and would keep its line from the next test.
+    monkeypatch.setattr(turns, "_TURNS", turns.Turns())
     begun, go_on = asyncio.Event(), threading.Event()
     loop, work = asyncio.get_running_loop(), getattr(code, name)
 

@@ -59,10 +59,17 @@ def ended(seen: Seen) -> list[str]:
     return [refusal["code"], *(one["code"] for one in refusal["reasons"])]
 
 
+async def under_way(slow: Slow, running: "asyncio.Task[Seen]") -> None:
+    """Return once the program's call is at its server; one that has ended by then tells how."""
+    reached = asyncio.create_task(slow.reached.wait())
+    await asyncio.wait({reached, running}, return_when=asyncio.FIRST_COMPLETED, timeout=60)
+    assert reached.done(), running.result().json if running.done() else "nothing came of it"
+
+
 async def test_one_that_runs_is_stopped_and_what_it_has_under_way_is_cut_off(site: Site) -> None:
     slow = Slow(site)
     running = asyncio.create_task(run(site, code="import tools\nawait tools.mail.search(q='x')"))
-    await slow.reached.wait()
+    await under_way(slow, running)
     await revoked(site)
     async with asyncio.timeout(60):
         assert ended(await running) == ["denied", "script_ended"]
@@ -100,7 +107,7 @@ async def test_one_that_waits_for_a_person_goes_on_no_more(site: Site) -> None:
 async def test_the_next_program_is_not_concerned(site: Site) -> None:
     slow = Slow(site)
     running = asyncio.create_task(run(site, code="import tools\nawait tools.mail.search(q='x')"))
-    await slow.reached.wait()
+    await under_way(slow, running)
     await revoked(site)
     await running
     found = json.loads((await run(site, code="1 + 1")).json["result"]["content"][0]["text"])
