@@ -92,7 +92,9 @@ _ACCOUNT_BEGINS = re.compile(r"(?:[A-Z]{2}|bc|\+)\Z")
 
 _PLACE_BEYOND = re.compile(
     rf"://|\A\s*//|(?<![\w/.@-])(?:[\w-]++\.)+(?:{_COMMON})(?![\w@-]|\.\w)"
-    r"|(?:\A\s*|@)(?:[\w-]++\.)+[^\W\d_]{2,24}+(?::[0-9]{1,5}+)?[/?#]",
+    # A version has no four numbers.
+    r"|(?:\A\s*|@)(?:(?:[\w-]++\.)+(?:[^\W\d_]{2,24}+|xn--[\w-]{2,59}+)|(?:[0-9]{1,3}\.){3}[0-9]{1,3}+)"
+    r"(?::[0-9]{1,5}+)?[/?#]",
     re.IGNORECASE,
 )
 
@@ -102,7 +104,8 @@ def is_of_a_place(text: str) -> bool:
 
     `src/com.example.app/Main.java` and `react@18.2.0/index` have none.
     """
-    return _PLACE_BEYOND.search(_shown(text)) is not None
+    shown = _shown(text)
+    return _PLACE_BEYOND.search(shown) is not None or _ODD_LINK.search(shown) is not None
 
 
 def form_of(text: str) -> Form:
