@@ -29,6 +29,8 @@ ROOT = Path(__file__).parent.parent
 ABSENT = "PostgreSQL is not installed: apt-get install postgresql"
 QUICK: Mapping[str, str] = {"fsync": "off", "full_page_writes": "off"}
 """Settings of a server whose power nobody cuts; `{}` is one that keeps its word."""
+PATIENT = "&connect_timeout=30"
+"""Many tests at once ask the server that they share, which may be slow to answer and is never gone."""
 _NUMBERS = itertools.count()
 _USERS = "users"
 
@@ -36,8 +38,9 @@ _USERS = "users"
 class Postgres:
     """A running server, and the role of a superuser in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, settings: str = "") -> None:
         self.folder = folder
+        self._settings = settings
 
     def fresh(self, *, template: str = "template1") -> str:
         """Return the address of a new database: empty, or a copy of `template`."""
@@ -50,7 +53,7 @@ class Postgres:
             connection.execute(statement.encode())
 
     def address(self, database: str) -> str:
-        return f"postgresql://postgres@/{database}?host={self.folder}"
+        return f"postgresql://postgres@/{database}?host={self.folder}{self._settings}"
 
     def control(self, *words: str | Path) -> None:
         """Ask `pg_ctl` for something, as the user whose server it is, and wait until it is so."""
@@ -67,7 +70,7 @@ def shared() -> Postgres:
         if folder is None or not _used(folder):
             folder = _kept()
             told.write_text(str(folder))
-    return Postgres(folder)
+    return Postgres(folder, settings=PATIENT)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,10 @@ from tests.storage.suite import NOW, event
 
 CAPACITY = 256 * 1024
 DEADLINE_S = 1.0
+"""Of the log, which is what these tests wait out."""
 PATIENT_S = 4.0
+SPOOL_S = 60.0
+"""Of the spool, whose disk other tests keep busy."""
 
 
 def keeping(tmp_path, capacity=CAPACITY):
@@ -33,6 +36,7 @@ async def opened(tmp_path, capacity=CAPACITY, deadline_s=DEADLINE_S):
         clock=lambda: NOW,
         keeping=keeping(tmp_path, capacity),
     )
+    store.audit._deadline_s = SPOOL_S
     try:
         yield store
     finally:
