@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from gateway.errors import RateLimited
 
@@ -25,6 +25,9 @@ _MOST_WAITING = 64
 """Of one person, or of one server by itself."""
 
 
+_Whose: TypeAlias = tuple[asyncio.AbstractEventLoop, str]
+
+
 class Turns:
     """Threads that one person never has more than one of, whatever they send at once.
 
@@ -34,8 +37,8 @@ class Turns:
     def __init__(self, *, places: int = _PLACES, most_waiting: int = _MOST_WAITING) -> None:
         self._threads = ThreadPoolExecutor(places, thread_name_prefix="douane-turns")
         self._most_waiting = most_waiting
-        self._lines: dict[str, asyncio.Lock] = {}
-        self._waiting: Counter[str] = Counter()
+        self._lines: dict[_Whose, asyncio.Lock] = {}
+        self._waiting: Counter[_Whose] = Counter()
 
     async def take(self, who: str, work: Callable[..., T], *args: Any) -> T:
         """Return what `work` returns, done beside the loop once it is the turn of `who`.
@@ -47,35 +50,41 @@ class Turns:
             RateLimited: So much of the same person's waits already.
 
         """
-        if self._waiting[who] >= self._most_waiting:
+        if self._waiting[_whose(who)] >= self._most_waiting:
             raise RateLimited("too many large messages at once; wait a little and try again")
         return await self.finish(who, work, *args)
 
     async def finish(self, who: str, work: Callable[..., T], *args: Any) -> T:
         """Do as `take` does, however much waits: what is left to do of a call that was let in."""
-        line = self._lines.setdefault(who, asyncio.Lock())
-        self._waiting[who] += 1
+        whose = _whose(who)
+        line = self._lines.setdefault(whose, asyncio.Lock())
+        self._waiting[whose] += 1
         try:
             await line.acquire()
         except asyncio.CancelledError:
-            self._left(who)
+            self._left(whose)
             raise
         done = asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args))
-        done.add_done_callback(lambda _: self._ended(who, line))
+        done.add_done_callback(lambda _: self._ended(whose, line))
         try:
             return await asyncio.shield(done)
         finally:
             # What it raises comes through here: with `done` it would be a cycle, and keep `args`.
             del done
 
-    def _ended(self, who: str, line: asyncio.Lock) -> None:
+    def _ended(self, whose: _Whose, line: asyncio.Lock) -> None:
         line.release()
-        self._left(who)
+        self._left(whose)
 
-    def _left(self, who: str) -> None:
-        self._waiting[who] -= 1
-        if not self._waiting[who]:
-            del self._waiting[who], self._lines[who]
+    def _left(self, whose: _Whose) -> None:
+        self._waiting[whose] -= 1
+        if not self._waiting[whose]:
+            del self._waiting[whose], self._lines[whose]
+
+
+def _whose(who: str) -> _Whose:
+    """Return by what the line of `who` is known: an event loop that has ended lets nobody go on."""
+    return asyncio.get_running_loop(), who
 
 
 class Line:

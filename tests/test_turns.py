@@ -52,6 +52,24 @@ async def test_who_does_not_wait_for_their_work_keeps_their_place_until_it_is_do
         going.set()
 
 
+def test_what_a_loop_that_ended_has_left_keeps_nobody_waiting():
+    turns, going = Turns(places=2), threading.Event()
+
+    async def leave():
+        task = asyncio.create_task(turns.take("mallory", going.wait, 60))
+        await asyncio.sleep(0.01)
+        task.cancel()
+
+    async def come():
+        return await asyncio.wait_for(turns.take("mallory", lambda: "done"), 60)
+
+    asyncio.run(leave())
+    try:
+        assert asyncio.run(come()) == "done"
+    finally:
+        going.set()
+
+
 async def test_what_waits_of_one_principal_is_bounded():
     turns, going = Turns(places=1, most_waiting=2), threading.Event()
     held = [asyncio.create_task(turns.take("mallory", going.wait, 60)) for _ in range(2)]
