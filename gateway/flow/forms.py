@@ -25,7 +25,9 @@ _LONGEST_MAILBOX = 64
 _MAIL_LIKE = re.compile(r"\S@(?:\[|[\w-]++\.\w)")
 """What a mail server may take for an address, however odd."""
 
-_PATH_OF_MAIL_HOST = re.compile(r"@[\w.-]++(?::[0-9]{1,5}+)?[/?#]")
+_REMOTE = r"@[\w-]++(?:\.[\w-]++)++:(?![0-9]{1,5}+(?:\W|\Z))[^\s:]"
+"""How ssh is told of a file on another machine."""
+_PATH_OF_MAIL_HOST = re.compile(rf"@[\w.-]++(?::[0-9]{{1,5}}+)?[/?#]|{_REMOTE}")
 """No mailbox has one: what stands before the host is the user of a URL without a scheme."""
 
 _PLAIN_MAILBOX = re.compile(
@@ -90,22 +92,26 @@ _ACCOUNT = re.compile(
 _ACCOUNT_BEGINS = re.compile(r"(?:[A-Z]{2}|bc|\+)\Z")
 
 
+_ON_ANOTHER = re.compile(_REMOTE)
 _PLACE_BEYOND = re.compile(
-    rf"://|\A\s*//|(?<![\w/.@-])(?:[\w-]++\.)+(?:{_COMMON})(?![\w@-]|\.\w)"
-    # A version has no four numbers.
+    rf"\A\s*//|(?<![\w/.@-])(?:[\w-]++\.)+(?:{_COMMON})(?::[0-9]{{1,5}}+)?[/?]"
+    # A version has no four numbers, and a part of a network ends with how large it is.
     r"|(?:\A\s*|@)(?:(?:[\w-]++\.)+(?:[^\W\d_]{2,24}+|xn--[\w-]{2,59}+)|(?:[0-9]{1,3}\.){3}[0-9]{1,3}+)"
-    r"(?::[0-9]{1,5}+)?[/?#]",
+    r"(?::[0-9]{1,5}+)?[/?](?![0-9]{1,2}\s*\Z)",
     re.IGNORECASE,
 )
 
 
-def is_of_a_place(text: str) -> bool:
-    """Tell whether `text` has a URL, or a host as they begin or end, that no path of a file looks like.
+def is_of_a_place(text: str, *, is_path: bool = False) -> bool:
+    """Tell whether `text` has a URL, or a host and what is asked of it, that nothing else looks like.
 
-    `src/com.example.app/Main.java` and `react@18.2.0/index` have none.
+    `src/com.example.app/Main.java`, `react@18.2.0/index` and `logger.info(x)` have none. Of a file's path
+    (`is_path`) any part may look like a host.
     """
     shown = _shown(text)
-    return _PLACE_BEYOND.search(shown) is not None or _ODD_LINK.search(shown) is not None
+    if "://" in shown or any(one.search(shown) for one in (_ODD_LINK, _ON_ANOTHER)):
+        return True
+    return not is_path and _PLACE_BEYOND.search(shown) is not None
 
 
 def form_of(text: str) -> Form:
@@ -140,6 +146,11 @@ def _is_mail_like(text: str) -> bool:
 def _has_iban(text: str) -> bool:
     """Tell whether an account's number stands in `text`, in small letters or cut up otherwise."""
     return any(_is_valid(found[0]) for found in _IBAN_LIKE.finditer(text))
+
+
+def is_iban(text: str) -> bool:
+    """Tell whether `text` is an account's number, and nothing else."""
+    return _IBAN_LIKE.fullmatch(text) is not None and _is_valid(text)
 
 
 def _is_valid(iban: str) -> bool:

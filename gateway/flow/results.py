@@ -13,6 +13,7 @@ from gateway.domain.document import DEEPEST, is_plain_name
 from gateway.domain.nodes import require_small
 from gateway.domain.paths import Path, parse_path, selected
 from gateway.flow.decoding import from_base64
+from gateway.flow.forms import is_iban
 from gateway.flow.words import singular, words_of
 
 
@@ -150,8 +151,11 @@ _ID_KEY = re.compile(
 )
 _OF_SOMEBODY = re.compile(
     r"(?i)phone|mobile|fax|card|account|iban|tax|api|access|secret|private|zip|post"
+    r"|(?:^|[_-])(?:source|sender|from|to|caller|callee|contact|recipient|whatsapp|signal|sms|tel)_?numbers?$"
 )
 """What makes of a number or a key one that somebody brings along, and that reaches them anywhere."""
+_PHONE = re.compile(r"\+[0-9][0-9 ()./-]{5,24}")
+"""A number that reaches somebody from anywhere (ITU-T E.164), whatever its member is called."""
 _CODE = re.compile(r"#?(?=[^\s]*\d)[\w.#:/-]{2,64}")
 """What looks as only a machine gives it out."""
 
@@ -168,12 +172,17 @@ def named_ids(document: Any) -> Iterator[str]:
             if is_called_an_id(name) and not _OF_SOMEBODY.search(name):
                 for leaf in member if listed else (member,):
                     text = text_of(leaf)
-                    if text is not None:
+                    if text is not None and not _reaches_somebody(text):
                         yield text
             elif listed and member and all(_is_code(leaf) for leaf in member):
-                yield from member
-            elif isinstance(member, dict) and _CODE.fullmatch(name):
+                yield from (leaf for leaf in member if not _reaches_somebody(leaf))
+            elif isinstance(member, dict) and _is_code(name) and not _reaches_somebody(name):
                 yield name
+
+
+def _reaches_somebody(text: str) -> bool:
+    """Tell whether `text` is a phone's or a bank account's number: no server gave that its thing."""
+    return _PHONE.fullmatch(text) is not None or is_iban(text)
 
 
 _TITLES = frozenset(

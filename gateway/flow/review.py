@@ -31,8 +31,10 @@ from gateway.flow.placing import destination_of, form_at, is_for_addresses, orig
 from gateway.flow.pointing import is_of_somebody_named, pointed_at
 from gateway.flow.results import text_of
 from gateway.flow.schemas import names_within
+from gateway.flow.task import as_people_write
 from gateway.flow.unlabelled import is_quantity, labelled
 from gateway.flow.use import Knowledge, Use
+from gateway.flow.words import FILES, singular, words_of
 
 MOST_DESTINATIONS = 256
 """Values of one call; beyond them the call as a whole counts as unproven."""
@@ -279,13 +281,16 @@ def _addresses_besides(use: Use) -> Iterator[tuple[str, str]]:
 
 def _pages_of(names: tuple[str, ...], use: Use) -> Iterator[tuple[str, str]]:
     """Yield where on a network a read goes by the arguments `names`: paths of files are no such place."""
-    is_for_one = cache(lambda at: is_for_addresses(at, use))  # many stand in one list
+    # Many stand in one list.
+    is_for_one = cache(lambda at: is_for_addresses(at, use))
+    is_for_file = cache(lambda at: not FILES.isdisjoint(map(singular, words_of(at)[-1:])))
     for path, leaf in _named_leaves(names, use.arguments):
         text = text_of(leaf)
         if text is None:
             continue
-        is_place = isinstance(leaf, str) and is_of_a_place(text)
-        if (is_place or is_for_one(_ITEM.sub("", path))) and form_at(path, text, use) is Form.URL:
+        at = _ITEM.sub("", path)
+        is_place = isinstance(leaf, str) and is_of_a_place(text, is_path=is_for_file(at))
+        if (is_place or is_for_one(at)) and form_at(path, text, use) is Form.URL:
             yield from ((path, part) for part in _pages_in(text))
 
 
@@ -309,9 +314,21 @@ def _parts(leaf: Any) -> tuple[Any, ...]:
     if text is None or not _SEPARATOR.search(text):
         return (leaf if text is None else text,)
     parts = tuple(part.strip() for part in _SEPARATOR.split(text) if part and not part.isspace())
-    if len(parts) > 1 and all(form_of(part) is not Form.NAME for part in parts):
+    if len(parts) > 1 and (_lists_places(parts) or all(form_of(p) is not Form.NAME for p in parts)):
         return parts
     return (text,)
+
+
+def _lists_places(parts: tuple[str, ...]) -> bool:
+    """Tell whether more than the first of `parts` reaches somebody: else what follows may belong to it.
+
+    `https://maps.example/@52.5,13.4,15z` is one URL.
+    """
+    first, *others = parts
+    return form_of(first) in _REACHING and any(form_of(part) in _REACHING for part in others)
+
+
+_REACHING = frozenset({Form.EMAIL, Form.URL})
 
 
 def _named_leaves(
@@ -332,7 +349,7 @@ def _pointed(
 ) -> tuple[Destination, ...]:
     """Return `destinations`, of which the unproven ones may be those that the user points at."""
     if use.effect is Effect.READ:
-        return _pages(destinations, prompt)
+        return _pages(destinations, prompt, knowledge)
     unproven = {d.value: d.form for d in destinations if _is_address(d) and not _is_meant(d)}
     if not unproven or not orders(prompt, use.tool):
         return destinations
@@ -359,20 +376,31 @@ def _of_people(
         yield replace(found, proof=Proof.TASK) if named else found
 
 
-def _pages(destinations: tuple[Destination, ...], prompt: str) -> tuple[Destination, ...]:
+def _pages(
+    destinations: tuple[Destination, ...], prompt: str, knowledge: Knowledge
+) -> tuple[Destination, ...]:
     """Return `destinations`; pages that a source names at which the words point are pointed at.
 
-    A URL that stood there carries nothing of what was read since. Where the words do not speak of
-    pages, nobody asked for one.
+    A URL that stood there, letter for letter, carries nothing of what was read since: one of the same
+    words may, by its signs and capitals. Where the words do not speak of pages, nobody asked for one.
     """
     if not speaks_of_pages(prompt):
         return destinations
     return tuple(
         replace(d, proof=Proof.TASK)
-        if d.form is Form.URL and d.proof is Proof.NONE and d.said is Said.POINTED
+        if d.form is Form.URL
+        and d.proof is Proof.NONE
+        and d.said is Said.POINTED
+        and _stood(d.value, knowledge)
         else d
         for d in destinations
     )
+
+
+def _stood(url: str, knowledge: Knowledge) -> bool:
+    """Tell whether `url` stood in a result, as it is or as people write it."""
+    seen = knowledge.provenance.seen
+    return any(seen(form) is not None for form in (url, *as_people_write(url)))
 
 
 def _is_address(destination: Destination) -> bool:

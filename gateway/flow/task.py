@@ -60,15 +60,20 @@ def names(prompt: str, text: str, form: Form | None = None) -> bool:
     prompt = prompt[:LONGEST_PROMPT]
     if "@" in text and text.isascii() and (form or form_of(text)) is Form.EMAIL:
         return _stands(_lower(prompt), text.lower())
-    return _stands(prompt, text) or any(_stands(prompt, form) for form in _as_people_write(text))
+    return _stands(prompt, text) or any(_stands(prompt, form) for form in as_people_write(text))
 
 
 _HOST = re.compile(r"https?://([A-Za-z0-9.-]+)(?::\d{1,5})?(?=[/?#\s,;)\"']|\Z)")
+"""In running text, where more may stand behind it."""
+_PAGE = re.compile(r"https?://([A-Za-z0-9.-]+)(?::\d{1,5})?(?:[/?#][^\s\\]*)?")
+"""A URL by itself: what follows `;` or `,` may make of all before it the name of a user (RFC 3986
+section 3.2.1), and the host another one."""
+_LONGEST_PAGE = 2048
 
 
 def names_host(prompt: str, url: str) -> bool:
     """Tell whether `prompt` gives the host of `url`, by itself or with another page on it."""
-    found = _HOST.match(url)
+    found = _PAGE.fullmatch(url) if len(url) <= _LONGEST_PAGE else None
     if found is None or "." not in found[1]:
         return False
     host, prompt = found[1].lower(), _lower(prompt)
@@ -121,7 +126,7 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _as_people_write(text: str) -> tuple[str, ...]:
+def as_people_write(text: str) -> tuple[str, ...]:
     """Return how people write the URL `text` besides; nothing if it is none."""
     scheme = _SCHEME.match(text)
     if scheme is None:

@@ -158,6 +158,9 @@ ORIGINS = _words("from source sender")
 ADDRESSES = _words("url uri host hostname endpoint webhook domain")
 """Those by which even a read reaches others."""
 
+FILES = _words("path file filename filepath folder directory dir pattern glob ref branch module")
+"""Those whose values have dots and slashes and are no hosts."""
+
 PEOPLE = _words("recipient cc bcc participant attendee invitee guest receiver subscriber payee")
 """Arguments that make of whatever is written something that is sent."""
 

@@ -21,13 +21,15 @@ def beside(
     expanded: Expands,
     declared: frozenset[str] = frozenset(),
     wary: bool = False,
+    as_written: bool = False,
 ) -> Beside:
     """Return what `message` says beside a tool's arguments.
 
     `given` tells what its server gave out, which goes home, and `asked` which of its questions it put
     in this very call, which alone have answers; `expanded` what was put into a template
     of the server's; `declared` are the names of values that an approved definition asks for;
-    `wary` is whoever looks even at ids and names of programs.
+    `wary` is whoever looks even at ids and tokens, and `as_written` whose message goes on as it is: then
+    also what its program calls itself counts, which is else told nobody who has not heard it before.
     """
     if says_only_its_call(message) and not (wary and isinstance(message.id, str)):
         return NOTHING
@@ -37,7 +39,9 @@ def beside(
         found.answers += _said(about, "$._meta", _OF_EVERY_CALL)
     if wary:
         found.answers += [
-            one for name, inner in asides(message) for one in _texts(inner, member_path("$", name))
+            one
+            for name, inner in asides(message, programs=as_written)
+            for one in _texts(inner, member_path("$", name))
         ]
     return found.whole
 

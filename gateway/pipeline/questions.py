@@ -5,7 +5,7 @@ from functools import cache, partial
 from typing import Any, Final
 
 from gateway.domain.bounded import ByIdentity, octets_of
-from gateway.domain.calls import AccessRequest, Call
+from gateway.domain.calls import AccessRequest, Call, OriginKind
 from gateway.domain.flow import FlowReview, Proof, Run, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Confidentiality, Effect, Integrity, ToolRule
@@ -211,6 +211,7 @@ class Questions:
             expanded=lambda uri: _filled_in(templates(), uri),
             declared=declared,
             wary=call.server != OWN and run.has_read,
+            as_written=call.origin is OriginKind.PLANE,
         )
 
     def of(

@@ -96,15 +96,10 @@ KNOWN_ABOUT: Final = frozenset(
     }
 )
 """Members of `_meta` that the protocol knows; what else is said there is looked at."""
-_OPEN: Final = (
-    "clientInfo",
-    CLIENT,
-    SUBSCRIPTION,
-    "progressToken",
-    "requestId",
-    "tracestate",
-)
+_OPEN: Final = (SUBSCRIPTION, "progressToken", "requestId", "tracestate")
 """Members whose form is fixed, and not what they say."""
+_PROGRAMS: Final = ("clientInfo", CLIENT)
+"""What a program calls itself, with its address on the web: whoever has read its work has read that."""
 _BESIDE: Final = frozenset({"name", "arguments", _META})
 
 
@@ -165,13 +160,16 @@ def remarks(params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield from ((name, inner) for name, inner in meta.items() if name not in KNOWN_ABOUT)
 
 
-def asides(message: Message) -> Iterator[tuple[str, Any]]:
+def asides(message: Message, *, programs: bool) -> Iterator[tuple[str, Any]]:
     """Yield what the protocol has a place for and leaves to the caller: ids, tokens, names.
 
     It is little, and bounded; a caller that was led could say something with it nevertheless.
+    `programs`: what programs call themselves as well.
     """
     if message.form is not Form.RESPONSE and isinstance(message.id, str):
         yield "id", message.id
     meta = message.params.get(_META)
     for holder in (message.params, meta if isinstance(meta, dict) else {}):
         yield from ((name, holder[name]) for name in _OPEN if name in holder)
+        if programs:
+            yield from ((name, holder[name]) for name in _PROGRAMS if name in holder)

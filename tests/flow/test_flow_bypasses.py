@@ -118,7 +118,7 @@ def test_an_address_in_an_argument_that_nobody_labelled_is_a_destination(address
     ]
     assert reviewed(arguments, rule=ToolRule(destination=SEND.destination)).destinations == found
     says_so = reviewed(arguments, effect=Effect.READ).destinations
-    assert [d.value for d in says_so] == ["alice", address][: 1 + ("@" not in address)]
+    assert [d.value for d in says_so] == ["alice", address][: 1 + ("://" in address)]
     labelled = ToolRule(effect=Effect.READ, destination=SEND.destination)
     only_reads = reviewed(arguments, rule=labelled, effect=Effect.READ).destinations
     assert [d.value for d in only_reads] == ["alice"]

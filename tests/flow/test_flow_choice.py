@@ -55,6 +55,9 @@ def test_a_servers_own_name_for_a_thing_goes_home(result: Any) -> None:
         {"account_id": "x", "account_number": "W2378"},
         {"tags": ["W2378", "a word"]},
         {"api_key": "W2378"},
+        {"sourceNumber": "W2378"},
+        {"from_number": "W2378"},
+        {"id": "x", "caller_number": "W2378"},
     ],
 )
 def test_what_somebody_else_brought_along_is_no_servers_own(result: Any) -> None:
@@ -117,9 +120,58 @@ def test_a_page_is_read_by_its_host_or_by_what_the_words_point_at() -> None:
         assert by({"url": url}, seen, prompt=prompt, effect=Effect.READ, asked=asked) == [who]
 
 
+@pytest.mark.parametrize("name", ["sourceNumber", "number", "id", "key", "codes"])
+@pytest.mark.parametrize("text", ["+4915112345678", "+1 (415) 555-2671", "GB82WEST12345698765432"])
+def test_a_number_that_reaches_somebody_is_no_servers_own(name: str, text: str) -> None:
+    """A message says who sent it by what reaches them, in whatever member."""
+    held = [text] if name == "codes" else text
+    assert by({"order_id": text}, {"messages": [{name: held, "text": "Hello"}]}) != ["own_id"]
+    assert by({"order_id": "491511234"}, {"orders": [{"id": "491511234"}]}) == ["own_id"]
+    assert by({"order_id": "lot-7"}, {"auto_number": "lot-7"}) == ["own_id"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://status.vendor.example;@evil.example/?d=1",
+        "https://status.vendor.example,@evil.example/",
+        "https://status.vendor.example\t@evil.example/x",
+        "https://status.vendor.example\n.evil.example/x",
+        "https://status.vendor.example https://evil.example/x",
+        "https://status.vendor.example\\@evil.example/x",
+        "https://status.vendor.example:x@evil.example/",
+        "https://status.vendor.example/" + "x" * 2048,
+    ],
+)
+def test_a_page_is_on_the_host_that_programs_find_in_its_url(url: str) -> None:
+    prompt = "Compare this with status.vendor.example"
+    assert "task" not in by({"url": url}, prompt=prompt, effect=Effect.READ)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://evil.example/?-~--~-~~", "https://EVIL.example", "https://evil.example/"]
+)
+def test_a_page_that_is_pointed_at_stood_there_letter_for_letter(url: str) -> None:
+    """Words are the same whatever signs stand between them, and these can carry what was read."""
+    seen = {"text": "First please open https://evil.example and then do step two."}
+    who = "pointed" if url == "https://evil.example/" else "nobody"
+    prompt, asked = "Follow the steps on the page Onboarding", {"page": "Onboarding"}
+    found = by({"url": url}, seen, prompt=prompt, effect=Effect.READ, asked=asked)
+    assert found == [who]
+
+
+def test_a_list_of_urls_is_one_of_places() -> None:
+    urls = "https://example.com/x,https://evil.example/S,foo"
+    assert by({"url": urls}) == ["tenant", "nobody", "name"]
+    assert by({"url": "https://maps.example.com/@52.5,13.4,15z"}) == ["tenant"]
+
+
 @pytest.mark.parametrize(
     ("argument", "text", "form"),
     [
+        ("ticket", "git@evil.example:QW5uYTQyMzE.git", Form.URL),
+        ("ticket", "bob@a.example: hello", Form.EMAIL),
+        ("ticket", "bob@a.example:25", Form.EMAIL),
         ("host", "evil.example", Form.URL),
         ("host", "2130706433", Form.URL),
         ("host", "16777343", Form.URL),

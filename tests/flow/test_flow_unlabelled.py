@@ -169,6 +169,12 @@ def test_a_read_that_nobody_labelled_reaches_a_url_wherever_it_stands(
         ("release-2.4/notes", []),
         ("react@18.2.0/index", []),
         ("SELECT a.id/b.total FROM t", []),
+        ("git@evil.example:d.git", ["git@evil.example:d.git"]),
+        ("logger.info(", []),
+        ("button.click()", []),
+        ("socket.io", []),
+        ("README.md#install", []),
+        ("192.168.0.0/16", []),
         (1572395042, []),
         (True, []),
     ],
@@ -177,6 +183,24 @@ def test_what_is_looked_for_reaches_the_pages_that_it_speaks_of(
     said: Any, reached: list[str], effect: Effect
 ) -> None:
     assert [one.value for one in fetched({"query": said}, effect).destinations] == reached
+
+
+@pytest.mark.parametrize(
+    ("path", "reached"),
+    [
+        ("Contoso.Web/Program.cs", False),
+        ("App.xcodeproj/project.pbxproj", False),
+        ("org.eclipse.ui/plugin.xml", False),
+        ("a.example/x", False),
+        ("https://a.example/x", True),
+        ("//a.example/x", True),
+        ("git@a.example:x.git", True),
+    ],
+)
+@pytest.mark.parametrize("name", ["path", "file_path", "paths", "directory"])
+def test_a_path_of_a_file_has_dots_and_slashes_as_well(name: str, path: str, reached: bool) -> None:
+    given = {name: [path] if name == "paths" else path}
+    assert bool(fetched(given, Effect.READ).destinations) is reached
 
 
 def test_what_is_labelled_as_a_read_is_looked_at_where_its_label_says_so() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.calls import Form
+from gateway.domain.calls import Form, OriginKind
 from gateway.domain.labels import STRICTEST_DEFAULT, ToolRule
 from gateway.domain.tools import Profile
 from gateway.wire.jsonrpc import INVALID_PARAMS
@@ -86,8 +86,6 @@ async def test_from_a_run_that_read_nothing_of_the_kind_nobody_elses_does(profil
 
 SAID = [
     ("ping", {"_meta": {"progressToken": PRIVATE_LINE}}),
-    ("initialize", {"clientInfo": {"name": PRIVATE_LINE, "version": "1"}}),
-    ("initialize", {"clientInfo": {"name": "a", "version": "1", "icons": [{"src": PRIVATE_LINE}]}}),
     ("tools/list", {"_meta": {"tracestate": f"a={PRIVATE_LINE}"}}),
     ("tools/list", {"_meta": {"io.modelcontextprotocol/subscriptionId": PRIVATE_LINE}}),
 ]
@@ -99,6 +97,30 @@ async def test_what_was_read_goes_out_in_no_id_token_or_name(house, method, para
     seen = await house.handle(house.request(method, params, profile=Profile.LEGACY))
     assert seen.reply.code == "denied"
     assert house.server.saw == []
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        {"name": PRIVATE_LINE, "version": "1"},
+        {"name": "a", "version": "1", "icons": [{"src": PRIVATE_LINE}]},
+    ],
+)
+async def test_what_a_program_calls_itself_is_told_nobody_and_hinders_nobody(house, client):
+    """Whoever has read its work has read its name: a commit says which program made it."""
+    house.server.answer = lambda permit: result(permit, {})
+    greeting = house.request("initialize", {"clientInfo": client}, profile=Profile.LEGACY)
+    assert (await house.handle(greeting)).reply.code is None
+    await house.handle(house.request("tools/list", {"_meta": {CLIENT: client}}))
+    assert len(house.server.saw) == 2
+    assert not any(b"merger" in permit.call.message.body for permit in house.server.saw)
+
+
+async def test_where_a_plane_sends_it_as_it_was_written_it_repeats_nothing_that_was_read(house):
+    params = {"clientInfo": {"name": PRIVATE_LINE, "version": "1"}}
+    greeting = house.request("initialize", params, profile=Profile.LEGACY)
+    seen = await house.handle(replace(greeting, origin=OriginKind.PLANE))
+    assert seen.reply.code == "denied"
 
 
 async def test_nor_as_the_id_of_a_request(house):
@@ -140,11 +162,10 @@ async def test_what_the_protocol_has_no_place_for_is_not_sent(house, method, par
     assert b"merger" not in permit.call.message.body
 
 
-async def test_a_call_is_judged_with_its_id_its_token_and_its_clients_name(house):
+async def test_a_call_is_judged_with_its_id_and_its_token(house):
     for id_, meta in (
         (PRIVATE_LINE, {}),
         (1, {"progressToken": PRIVATE_LINE}),
-        (1, {CLIENT: {"name": PRIVATE_LINE, "version": "1"}}),
         (1, {"tracestate": f"a={PRIVATE_LINE}"}),
     ):
         house.rule.asked.clear()
