@@ -128,7 +128,7 @@ def _form_of(text: str) -> Form:
     text = revealed(_shown(text))
     if _is_mail_like(text) or ("%" in text and _is_mail_like(unquote(text))):
         return Form.URL if _PATH_OF_MAIL_HOST.search(text) else Form.EMAIL
-    is_account = next(_accounts(text), None) is not None or _has_iban(text)
+    is_account = next(_accounts(text), None) is not None or _has_iban(text) or _has_phone(text)
     return Form.ACCOUNT if is_account else Form.NAME
 
 
@@ -141,6 +141,20 @@ def _is_mail_like(text: str) -> bool:
     if not _ODD.isdisjoint(text):
         return True  # whoever reads it as mail servers do may find an address
     return _MAIL_LIKE.search(_BLANK.sub("", text)) is not None
+
+
+_SPELLED_PHONE = re.compile(
+    r"(?<![\w+])(?:\+[0-9]|\([0-9]{3,5}\) ?[0-9])[0-9 ()./-]{5,20}[0-9](?!\w)", re.ASCII
+)
+"""With its country, or with its area in parentheses: no date and no amount has either."""
+_PHONE_DIGITS = range(8, 16)
+"""Of a phone number (ITU-T E.164)."""
+
+
+def _has_phone(text: str) -> bool:
+    """Tell whether a phone's number stands in `text`, with other signs in it than between two digits."""
+    found = _SPELLED_PHONE.finditer(text)
+    return any(sum(map(str.isdigit, one[0])) in _PHONE_DIGITS for one in found)
 
 
 def _has_iban(text: str) -> bool:

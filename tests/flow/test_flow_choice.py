@@ -125,7 +125,7 @@ def test_a_page_is_read_by_its_host_or_by_what_the_words_point_at() -> None:
 def test_a_number_that_reaches_somebody_is_no_servers_own(name: str, text: str) -> None:
     """A message says who sent it by what reaches them, in whatever member."""
     held = [text] if name == "codes" else text
-    assert by({"order_id": text}, {"messages": [{name: held, "text": "Hello"}]}) != ["own_id"]
+    assert by({"order_id": text}, {"messages": [{name: held, "text": "Hello"}]}) == ["nobody"]
     assert by({"order_id": "491511234"}, {"orders": [{"id": "491511234"}]}) == ["own_id"]
     assert by({"order_id": "lot-7"}, {"auto_number": "lot-7"}) == ["own_id"]
 
@@ -171,6 +171,12 @@ def test_a_list_of_urls_is_one_of_places() -> None:
     [
         ("ticket", "git@evil.example:QW5uYTQyMzE.git", Form.URL),
         ("ticket", "bob@a.example: hello", Form.EMAIL),
+        ("ticket", "+1 (415) 555-2671", Form.ACCOUNT),
+        ("ticket", "(0171) 555 26-71", Form.ACCOUNT),
+        ("ticket", "+49 171/5552671", Form.ACCOUNT),
+        ("ticket", "2024-01-02 (10) 2024-02-03", Form.NAME),
+        ("ticket", "3/4/5 +2 (10)", Form.NAME),
+        ("ticket", "1.5 (2.5) 10/12/2024", Form.NAME),
         ("ticket", "bob@a.example:25", Form.EMAIL),
         ("host", "evil.example", Form.URL),
         ("host", "2130706433", Form.URL),
