@@ -1,39 +1,18 @@
 """Signed-in browsers, sign-ins under way, and what people consented to."""
 
-import json
 from collections.abc import Sequence
 
-from gateway.domain.grants import AuthorizationRequest, BrowserSession, Consent, Transaction
+from gateway.domain.grants import BrowserSession, Consent, Transaction
 from gateway.ports import Clock
-from gateway.storage.identity.remembered import Row, insert_into, listed, select_from, words
+from gateway.storage.identity.remembered import Columns, Row
 from gateway.storage.identity.revocations import Revocations, revoke_grants
 from gateway.storage.identity.standing import end_answers
 from gateway.storage.identity.statements import IdentityDatabase, Refused, Statements
 from gateway.storage.identity.users import nobody
 
-_SESSION = (
-    "id_hash",
-    "user_id",
-    "created_at",
-    "expires_at",
-    "source_ip",
-    "user_agent",
-    "proven_at",
-)
-_CONSENT = ("user_id", "client_id", "endpoint", "redirect_uri", "scopes", "given_at")
-_TRANSACTION = (
-    "id",
-    "browser_hash",
-    "purpose",
-    "request",
-    "detail",
-    "created_at",
-    "expires_at",
-    "user_id",
-    "provider",
-    "secrets",
-)
-_SESSIONS = select_from("sessions", _SESSION)
+_SESSIONS = Columns(BrowserSession, "sessions")
+_CONSENTS = Columns(Consent, "consents")
+_TRANSACTIONS = Columns(Transaction, "transactions")
 _OF_THE_ENABLED = "user_id IN (SELECT id FROM users WHERE disabled = 0)"
 _MOST_SESSIONS = 50
 """Of a person: a browser that keeps no cookie has another one at each sign-in."""
@@ -58,28 +37,24 @@ class BrowserTables:
 
     def begin(self, transaction: Transaction) -> None:
         """Store a sign-in under way."""
-        self._change(insert_into("transactions", _TRANSACTION), *_row(transaction))
+        self._change(_TRANSACTIONS.insert, *_TRANSACTIONS.row(transaction))
 
     def transaction(self, transaction_id: str, *, now: float) -> Transaction | None:
         """Return a transaction that is neither finished nor expired."""
         found = self._rows(
-            f"{select_from('transactions', _TRANSACTION)}"
-            " WHERE id = ? AND finished_at IS NULL AND expires_at > ?",
+            f"{_TRANSACTIONS.select} WHERE id = ? AND finished_at IS NULL AND expires_at > ?",
             transaction_id,
             now,
         )
-        return _transaction(found[0]) if found else None
+        return _TRANSACTIONS.value(found[0]) if found else None
 
     def update(self, transaction: Transaction) -> bool:
         """Store what changed of an unfinished transaction; its browser and its end never do."""
+        found = dict(zip(_TRANSACTIONS.names, _TRANSACTIONS.row(transaction), strict=True))
         changed = self._change(
             "UPDATE transactions SET request = ?, detail = ?, user_id = ?, provider = ?,"
             " secrets = ? WHERE id = ? AND browser_hash = ? AND finished_at IS NULL",
-            _written(transaction.request),
-            transaction.detail,
-            transaction.user_id,
-            transaction.provider,
-            transaction.secrets,
+            *map(found.__getitem__, ("request", "detail", "user_id", "provider", "secrets")),
             transaction.id,
             transaction.browser_hash,
         )
@@ -103,34 +78,28 @@ class BrowserTables:
             LookupError: There is no such person.
 
         """
-        row = (
-            session.id_hash,
-            session.user_id,
-            session.created_at,
-            session.expires_at,
-            session.source_ip,
-            session.user_agent,
-            session.proven_at,
-        )
+        row = _SESSIONS.row(session)
         oldest = (_BEYOND_THE_NEWEST, (session.user_id, session.user_id, _MOST_SESSIONS - 1))
-        self._of_somebody(insert_into("sessions", _SESSION), row, instead=oldest)
+        self._of_somebody(_SESSIONS.insert, row, instead=oldest)
 
     def session(self, id_hash: str, *, now: float) -> BrowserSession | None:
         """Return a session that is not expired, of a person who is not disabled."""
         found = self._rows(
-            f"{_SESSIONS} WHERE id_hash = ? AND expires_at > ? AND {_OF_THE_ENABLED}", id_hash, now
+            f"{_SESSIONS.select} WHERE id_hash = ? AND expires_at > ? AND {_OF_THE_ENABLED}",
+            id_hash,
+            now,
         )
-        return _session(found[0]) if found else None
+        return _SESSIONS.value(found[0]) if found else None
 
     def sessions(self, user_id: str | None = None) -> Sequence[BrowserSession]:
         """Return sessions that are not expired, the newest first."""
         rows = self._rows(
-            f"{_SESSIONS} WHERE expires_at > ? AND user_id = coalesce(?, user_id)"
+            f"{_SESSIONS.select} WHERE expires_at > ? AND user_id = coalesce(?, user_id)"
             " ORDER BY created_at DESC",
             self._clock(),
             user_id,
         )
-        return [_session(row) for row in rows]
+        return [*map(_SESSIONS.value, rows)]
 
     def end_session(self, id_hash: str) -> bool:
         """Forget a session; false if there is none."""
@@ -143,11 +112,10 @@ class BrowserTables:
     def consents(self, user_id: str | None = None) -> Sequence[Consent]:
         """Return what is remembered, the newest first."""
         rows = self._rows(
-            f"{select_from('consents', _CONSENT)} WHERE user_id = coalesce(?, user_id)"
-            " ORDER BY given_at DESC",
+            f"{_CONSENTS.select} WHERE user_id = coalesce(?, user_id) ORDER BY given_at DESC",
             user_id,
         )
-        return [_consent(row) for row in rows]
+        return [*map(_CONSENTS.value, rows)]
 
     def consent(self, consent: Consent) -> None:
         """Remember it; the scopes of an earlier one for the same four are replaced.
@@ -156,15 +124,9 @@ class BrowserTables:
             LookupError: There is no such person.
 
         """
-        row = (
-            consent.user_id,
-            consent.client_id,
-            consent.endpoint,
-            consent.redirect_uri,
-            listed(sorted(consent.scopes)),
-            consent.given_at,
-        )
-        self._of_somebody(insert_into("consents", _CONSENT), row, instead=(_SAID_BEFORE, row[:4]))
+        place = consent.user_id, consent.client_id, consent.endpoint, consent.redirect_uri
+        row = _CONSENTS.row(consent)
+        self._of_somebody(_CONSENTS.insert, row, instead=(_SAID_BEFORE, place))
 
     def withdraw(self, user_id: str, client_id: str, *, at: float) -> int:
         """Forget consents, revoke grants and end what stands; return how many of the first two.
@@ -210,67 +172,3 @@ class BrowserTables:
                 raise nobody() from error
 
         self._database.write(job)
-
-
-def _row(transaction: Transaction) -> Row:
-    return (
-        transaction.id,
-        transaction.browser_hash,
-        transaction.purpose,
-        _written(transaction.request),
-        transaction.detail,
-        transaction.created_at,
-        transaction.expires_at,
-        transaction.user_id,
-        transaction.provider,
-        transaction.secrets,
-    )
-
-
-def _transaction(row: Row) -> Transaction:
-    transaction_id, browser_hash, purpose, request, detail = row[:5]
-    created_at, expires_at, user_id, provider, secrets = row[5:]
-    return Transaction(
-        id=transaction_id,
-        browser_hash=browser_hash,
-        purpose=purpose,
-        request=_request(request),
-        detail=detail,
-        created_at=created_at,
-        expires_at=expires_at,
-        user_id=user_id,
-        provider=provider,
-        secrets=secrets,
-    )
-
-
-def _written(request: AuthorizationRequest | None) -> str | None:
-    if request is None:
-        return None
-    return json.dumps(
-        {
-            "client_id": request.client_id,
-            "redirect_uri": request.redirect_uri,
-            "endpoint": request.endpoint,
-            "scopes": sorted(request.scopes),
-            "state": request.state,
-            "code_challenge": request.code_challenge,
-            "bound_to": request.bound_to,
-        }
-    )
-
-
-def _request(column: str | None) -> AuthorizationRequest | None:
-    if column is None:
-        return None
-    found = json.loads(column)
-    return AuthorizationRequest(**{**found, "scopes": frozenset(found["scopes"])})
-
-
-def _session(row: Row) -> BrowserSession:
-    return BrowserSession(**dict(zip(_SESSION, row, strict=True)))
-
-
-def _consent(row: Row) -> Consent:
-    found = dict(zip(_CONSENT, row, strict=True))
-    return Consent(**{**found, "scopes": frozenset(words(found["scopes"]))})

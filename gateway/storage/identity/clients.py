@@ -3,46 +3,19 @@
 import itertools
 from collections.abc import Sequence
 
-from gateway.domain.identity import PROGRAM, AuthMethod, Client, ClientKind
+from gateway.domain.identity import PROGRAM, Client, ClientKind
 from gateway.ports import Clock
-from gateway.storage.identity.remembered import (
-    Remembered,
-    Row,
-    insert_into,
-    listed,
-    select_from,
-    words,
-)
+from gateway.storage.identity.remembered import Columns, Remembered, Row
 from gateway.storage.identity.revocations import Revocations, revoke_grants
 from gateway.storage.identity.statements import IdentityDatabase, Refused, Statements
 
-_COLUMNS = (
-    "id",
-    "name",
-    "kind",
-    "auth_methods",
-    "secret_hash",
-    "jwks",
-    "redirect_uris",
-    "homepage",
-    "grants",
-    "resources",
-    "scopes",
-    "groups",
-    "trusted_host",
-    "created_at",
-    "created_by",
-    "fresh_until",
-    "holds_key",
-)
-_INSERT = insert_into("clients", _COLUMNS)
-_SELECT = select_from("clients", _COLUMNS)
+_CLIENTS = Columns(Client, "clients")
 _REFRESH = (
-    f"{_INSERT} ON CONFLICT (id) DO UPDATE SET "
-    + ", ".join(f"{column} = excluded.{column}" for column in _COLUMNS[1:])
+    f"{_CLIENTS.insert} ON CONFLICT (id) DO UPDATE SET "
+    + ", ".join(f"{column} = excluded.{column}" for column in _CLIENTS.names[1:])
     + " WHERE clients.kind = 'document'"
 )
-_INHERIT = f"UPDATE clients SET created_by = ? WHERE created_by = ? RETURNING {', '.join(_COLUMNS)}"  # noqa: S608 - fixed names
+_INHERIT = f"UPDATE clients SET created_by = ? WHERE created_by = ? RETURNING {_CLIENTS.list}"  # noqa: S608 - fixed names
 
 _UNUSED = """
 SELECT id FROM clients WHERE kind <> 'registered' AND created_at < ?
@@ -60,8 +33,10 @@ class ClientTables:
         self._database = database
         self._revocations = revocations
         self._clock = clock
-        self._memory = Remembered(_client)
-        database.remembers(lambda connection: self._memory.fill(connection.execute(_SELECT)))
+        self._memory = Remembered(_CLIENTS.value)
+        database.remembers(
+            lambda connection: self._memory.fill(connection.execute(_CLIENTS.select))
+        )
 
     def find(self, client_id: str) -> Client | None:
         return self._memory.values.get(client_id)
@@ -93,7 +68,7 @@ class ClientTables:
             raise ValueError("only a client that is a document can be refreshed")
 
         def job(connection: Statements) -> Row:
-            if connection.execute(_REFRESH, _row(client)).rowcount != 1:
+            if connection.execute(_REFRESH, _CLIENTS.row(client)).rowcount != 1:
                 raise already_taken(client)
             return _row_of(connection, client.id)
 
@@ -103,10 +78,10 @@ class ClientTables:
         """Forget a client and what people consented to, and revoke its grants; see `ClientStore`."""
 
         def job(connection: Statements) -> tuple[Client | None, Sequence[str], Sequence[Row]]:
-            row = connection.execute(f"{_SELECT} WHERE id = ?", (client_id,)).fetchone()
+            row = connection.execute(f"{_CLIENTS.select} WHERE id = ?", (client_id,)).fetchone()
             if row is None:
                 return None, (), ()
-            found = _client(row)
+            found = _CLIENTS.value(row)
             revoked = _forget(connection, client_id, at=self._clock())
             by = found.created_by, f"{PROGRAM}{client_id}"
             return found, revoked, connection.execute(_INHERIT, by).fetchall()
@@ -143,7 +118,7 @@ def add_client(connection: Statements, client: Client) -> None:
         Refused: The id or the name is taken.
 
     """
-    connection.execute(_INSERT, _row(client))
+    connection.execute(_CLIENTS.insert, _CLIENTS.row(client))
 
 
 def already_taken(client: Client) -> ValueError:
@@ -159,52 +134,5 @@ def _forget(connection: Statements, client_id: str, *, at: float) -> Sequence[st
 
 
 def _row_of(connection: Statements, client_id: str) -> Row:
-    (found,) = connection.execute(f"{_SELECT} WHERE id = ?", (client_id,))
+    (found,) = connection.execute(f"{_CLIENTS.select} WHERE id = ?", (client_id,))
     return found
-
-
-def _row(client: Client) -> Row:
-    return (
-        client.id,
-        client.name,
-        client.kind,
-        listed(sorted(client.auth_methods)),
-        client.secret_hash,
-        client.jwks,
-        listed(client.redirect_uris),
-        client.homepage,
-        listed(client.grants),
-        listed(sorted(client.resources)),
-        listed(sorted(client.scopes)),
-        listed(sorted(client.groups)),
-        int(client.trusted_host),
-        client.created_at,
-        client.created_by,
-        client.fresh_until,
-        int(client.holds_key),
-    )
-
-
-def _client(row: Row) -> Client:
-    client_id, name, kind, auth_methods, secret_hash, jwks, redirect_uris, homepage = row[:8]
-    grants, resources, scopes, groups, trusted_host = row[8:13]
-    created_at, created_by, fresh_until, holds_key = row[13:]
-    return Client(
-        id=client_id,
-        name=name,
-        kind=ClientKind(kind),
-        auth_methods=frozenset(AuthMethod(method) for method in words(auth_methods)),
-        secret_hash=secret_hash,
-        jwks=jwks,
-        redirect_uris=words(redirect_uris),
-        homepage=homepage,
-        grants=words(grants),
-        resources=frozenset(words(resources)),
-        scopes=frozenset(words(scopes)),
-        groups=frozenset(words(groups)),
-        trusted_host=bool(trusted_host),
-        created_at=created_at,
-        created_by=created_by,
-        fresh_until=fresh_until,
-        holds_key=bool(holds_key),
-    )

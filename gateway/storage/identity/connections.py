@@ -3,27 +3,16 @@
 from collections.abc import Sequence
 
 from gateway.domain.secrets import StoredConnection
-from gateway.storage.identity.remembered import Row, insert_into, listed, select_from, words
+from gateway.storage.identity.remembered import Columns, Row, listed
 from gateway.storage.identity.statements import IdentityDatabase, Refused, Statements
 from gateway.storage.identity.users import nobody
 
-_COLUMNS = (
-    "user_id",
-    "server",
-    "issuer",
-    "sealed",
-    "scopes",
-    "expires_at",
-    "version",
-    "connected_at",
-    "refreshed_at",
-)
-_SELECT = select_from("connections", _COLUMNS)
+_CONNECTIONS = Columns(StoredConnection, "connections")
 
 # The version only ever grows: who still refreshes the connection before cannot mistake this one
 # for it.
 _CONNECT = f"""
-{insert_into("connections", _COLUMNS)} ON CONFLICT (user_id, server) DO UPDATE SET
+{_CONNECTIONS.insert} ON CONFLICT (user_id, server) DO UPDATE SET
 issuer = excluded.issuer, sealed = excluded.sealed, scopes = excluded.scopes,
 expires_at = excluded.expires_at, version = CASE WHEN excluded.version > connections.version
 THEN excluded.version ELSE connections.version + 1 END,
@@ -45,15 +34,18 @@ class ConnectionTables:
         self._database = database
 
     def connection(self, user_id: str, server: str) -> StoredConnection | None:
-        found = self._rows(f"{_SELECT} WHERE user_id = ? AND server = ?", user_id, server)
-        return _connection(found[0]) if found else None
+        found = self._rows(
+            f"{_CONNECTIONS.select} WHERE user_id = ? AND server = ?", user_id, server
+        )
+        return _CONNECTIONS.value(found[0]) if found else None
 
     def connections(self, user_id: str | None = None) -> Sequence[StoredConnection]:
         """Return a person's connections, or everybody's, by person and server."""
         rows = self._rows(
-            f"{_SELECT} WHERE user_id = coalesce(?, user_id) ORDER BY user_id, server", user_id
+            f"{_CONNECTIONS.select} WHERE user_id = coalesce(?, user_id) ORDER BY user_id, server",
+            user_id,
         )
-        return [_connection(row) for row in rows]
+        return [*map(_CONNECTIONS.value, rows)]
 
     def connect(self, connection: StoredConnection) -> None:
         """Store a new connection in place of an earlier one, under a version of its own.
@@ -62,17 +54,7 @@ class ConnectionTables:
             LookupError: There is no such person.
 
         """
-        row = (
-            connection.user_id,
-            connection.server,
-            connection.issuer,
-            connection.sealed,
-            listed(connection.scopes),
-            connection.expires_at,
-            connection.version,
-            connection.connected_at,
-            connection.refreshed_at,
-        )
+        row = _CONNECTIONS.row(connection)
 
         def job(database: Statements) -> None:
             try:
@@ -161,8 +143,3 @@ class ConnectionTables:
         return self._database.write(
             lambda connection: connection.execute(statement, values).rowcount
         )
-
-
-def _connection(row: Row) -> StoredConnection:
-    found = dict(zip(_COLUMNS, row, strict=True))
-    return StoredConnection(**{**found, "scopes": words(found["scopes"])})

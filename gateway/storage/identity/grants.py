@@ -5,6 +5,7 @@ two, only one changes a row.
 """
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from gateway.domain.grants import (
     AuthorizationCode,
@@ -15,7 +16,7 @@ from gateway.domain.grants import (
 )
 from gateway.ports import Clock
 from gateway.storage.identity.expiry import forget_expired
-from gateway.storage.identity.remembered import Row, insert_into, listed, select_from, words
+from gateway.storage.identity.remembered import Columns, Row
 from gateway.storage.identity.revocations import (
     Revocations,
     Revoked,
@@ -24,57 +25,12 @@ from gateway.storage.identity.revocations import (
 )
 from gateway.storage.identity.statements import IdentityDatabase, Refused, Statements
 
-_GRANT = (
-    "id",
-    "user_id",
-    "client_id",
-    "endpoint",
-    "scopes",
-    "created_at",
-    "expires_at",
-    "revoked_at",
-    "reason",
-)
-_CODE = (
-    "code_hash",
-    "grant_id",
-    "client_id",
-    "redirect_uri",
-    "code_challenge",
-    "expires_at",
-    "used_at",
-    "bound_to",
-    "proven_at",
-)
-_TOKEN = (
-    "token_hash",
-    "grant_id",
-    "client_id",
-    "parent_hash",
-    "issued_at",
-    "expires_at",
-    "used_at",
-    "successor",
-    "generation",
-    "again_at",
-    "bound_to",
-    "lost_at",
-)
-_DEVICE = (
-    "device_hash",
-    "user_code",
-    "client_id",
-    "endpoint",
-    "scopes",
-    "expires_at",
-    "interval_s",
-    "polled_at",
-    "status",
-    "grant_id",
-)
-_CODES = select_from("codes", _CODE)
-_TOKENS = select_from("refresh_tokens", _TOKEN)
-_DEVICES = select_from("devices", _DEVICE)
+T = TypeVar("T")
+
+_GRANTS = Columns(Grant, "grants")
+_CODES = Columns(AuthorizationCode, "codes")
+_TOKENS = Columns(RefreshToken, "refresh_tokens")
+_DEVICES = Columns(DeviceRequest, "devices")
 
 # Each ends with the moment of use, twice: for the end of its own and for that of its grant.
 _CODE_ONCE = """
@@ -126,17 +82,15 @@ class GrantTables:
 
     def issue_code(self, grant: Grant, code: AuthorizationCode) -> None:
         """Store a grant, and the code that leads to its tokens."""
-        row = tuple(getattr(code, column) for column in _CODE)
 
         def job(connection: Statements) -> None:
             _add_grant(connection, grant)
-            connection.execute(insert_into("codes", _CODE), row)
+            connection.execute(_CODES.insert, _CODES.row(code))
 
         self._database.write(job)
 
     def code(self, code_hash: str) -> AuthorizationCode | None:
-        row = self._row(f"{_CODES} WHERE code_hash = ?", code_hash)
-        return AuthorizationCode(**dict(zip(_CODE, row, strict=True))) if row else None
+        return self._found(_CODES, "code_hash = ?", code_hash)
 
     def redeem_code(self, code_hash: str, first: RefreshToken | None, *, at: float) -> bool:
         """Use the code up and begin its family's chain: true for exactly one caller."""
@@ -153,8 +107,7 @@ class GrantTables:
         self._database.write(job)
 
     def grant(self, grant_id: str) -> Grant | None:
-        row = self._row(f"{select_from('grants', _GRANT)} WHERE id = ?", grant_id)
-        return _grant(row) if row else None
+        return self._found(_GRANTS, "id = ?", grant_id)
 
     def grants(
         self, *, user_id: str | None = None, client_id: str | None = None
@@ -162,13 +115,13 @@ class GrantTables:
         """Return what is neither revoked nor expired, newest first."""
         rows = self._database.read(
             lambda connection: connection.execute(
-                f"{select_from('grants', _GRANT)} WHERE revoked_at IS NULL AND expires_at > ?"
+                f"{_GRANTS.select} WHERE revoked_at IS NULL AND expires_at > ?"
                 " AND user_id = coalesce(?, user_id) AND client_id = coalesce(?, client_id)"
                 " ORDER BY created_at DESC",
                 (self._clock(), user_id, client_id),
             ).fetchall()
         )
-        return [_grant(row) for row in rows]
+        return [*map(_GRANTS.value, rows)]
 
     def withdrawn(self, user_id: str, client_id: str) -> bool:
         """Whether all of their grants to the client were revoked; see `GrantStore`."""
@@ -181,8 +134,7 @@ class GrantTables:
         return bool(rows) and all(revoked_at is not None for (revoked_at,) in rows)
 
     def refresh_token(self, token_hash: str) -> RefreshToken | None:
-        row = self._row(f"{_TOKENS} WHERE token_hash = ?", token_hash)
-        return RefreshToken(**dict(zip(_TOKEN, row, strict=True))) if row else None
+        return self._found(_TOKENS, "token_hash = ?", token_hash)
 
     def rotate(self, token_hash: str, successor: RefreshToken, *, sealed: str, at: float) -> bool:
         """Use a token up and store its successor: true for exactly one caller."""
@@ -252,24 +204,22 @@ class GrantTables:
             ValueError: Another one has the user code.
 
         """
-        found = {column: getattr(request, column) for column in _DEVICE}
-        row = (*{**found, "scopes": listed(sorted(request.scopes))}.values(),)
 
         def job(connection: Statements) -> None:
             try:
-                connection.execute(insert_into("devices", _DEVICE), row)
+                connection.execute(_DEVICES.insert, _DEVICES.row(request))
             except Refused as error:
                 raise ValueError("another device has that user code") from error
 
         self._database.write(job)
 
     def device(self, device_hash: str) -> DeviceRequest | None:
-        return _device(self._row(f"{_DEVICES} WHERE device_hash = ?", device_hash))
+        return self._found(_DEVICES, "device_hash = ?", device_hash)
 
     def device_of(self, user_code: str, *, now: float) -> DeviceRequest | None:
         """Return the pending request that a person names by its user code."""
         having = "user_code = ? AND status = 'pending' AND expires_at > ?"
-        return _device(self._row(f"{_DEVICES} WHERE {having}", user_code, now))
+        return self._found(_DEVICES, having, user_code, now)
 
     def poll_device(self, device_hash: str, *, at: float, interval_s: int) -> None:
         """Note when a device asked, and how long it has to wait before it asks again."""
@@ -352,6 +302,10 @@ class GrantTables:
 
         return self._database.write(job, committed=committed)[0]
 
+    def _found(self, columns: Columns[T], having: str, *values: object) -> T | None:
+        row = self._row(f"{columns.select} WHERE {having}", *values)
+        return None if row is None else columns.value(row)
+
     def _row(self, statement: str, *values: object) -> Row | None:
         def read(connection: Statements) -> Row | None:
             return connection.execute(statement, values).fetchone()
@@ -365,34 +319,9 @@ class GrantTables:
 
 
 def _add_grant(connection: Statements, grant: Grant) -> None:
-    row = (
-        grant.id,
-        grant.user_id,
-        grant.client_id,
-        grant.endpoint,
-        listed(sorted(grant.scopes)),
-        grant.created_at,
-        grant.expires_at,
-        grant.revoked_at,
-        grant.reason,
-    )
-    connection.execute(insert_into("grants", _GRANT), row)
+    connection.execute(_GRANTS.insert, _GRANTS.row(grant))
 
 
 def _add_token(connection: Statements, token: RefreshToken | None) -> None:
     if token is not None:
-        row = tuple(getattr(token, column) for column in _TOKEN)
-        connection.execute(insert_into("refresh_tokens", _TOKEN), row)
-
-
-def _grant(row: Row) -> Grant:
-    found = dict(zip(_GRANT, row, strict=True))
-    return Grant(**{**found, "scopes": frozenset(words(found["scopes"]))})
-
-
-def _device(row: Row | None) -> DeviceRequest | None:
-    if row is None:
-        return None
-    found = dict(zip(_DEVICE, row, strict=True))
-    scopes, status = frozenset(words(found["scopes"])), DeviceStatus(found["status"])
-    return DeviceRequest(**{**found, "scopes": scopes, "status": status})
+        connection.execute(_TOKENS.insert, _TOKENS.row(token))

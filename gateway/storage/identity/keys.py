@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from gateway.domain.secrets import DataKey, KeyState, SealedKey
-from gateway.storage.identity.remembered import insert_into, select_from
+from gateway.domain.secrets import DataKey, SealedKey
+from gateway.storage.identity.remembered import Columns
 from gateway.storage.identity.statements import IdentityDatabase, Statements
 
-_SIGNING = ("kid", "state", "sealed", "created_at", "activated_at", "retired_at")
-_DATA = ("id", "wrapped", "kek_id", "created_at")
+_SIGNING = Columns(SealedKey, "signing_keys")
+_DATA = Columns(DataKey, "data_keys")
 
 
 class SigningKeyTables:
@@ -20,19 +20,17 @@ class SigningKeyTables:
         """Return every key that is not forgotten, newest first."""
         rows = self._database.read(
             lambda connection: connection.execute(
-                f"{select_from('signing_keys', _SIGNING)} ORDER BY created_at DESC, kid"
+                f"{_SIGNING.select} ORDER BY created_at DESC, kid"
             ).fetchall()
         )
-        found = (dict(zip(_SIGNING, row, strict=True)) for row in rows)
-        return [SealedKey(**{**key, "state": KeyState(key["state"])}) for key in found]
+        return [*map(_SIGNING.value, rows)]
 
     def add_key(self, key: SealedKey) -> bool:
         """Store a new key; false if another process has just stored one of that state."""
-        row = tuple(getattr(key, column) for column in _SIGNING)
         added = self._database.write(
             lambda connection: (
                 connection.execute(
-                    f"{insert_into('signing_keys', _SIGNING)} ON CONFLICT DO NOTHING", row
+                    f"{_SIGNING.insert} ON CONFLICT DO NOTHING", _SIGNING.row(key)
                 ).rowcount
             )
         )
@@ -78,10 +76,10 @@ class DataKeyTables:
         """Return every data key, newest first."""
         rows = self._database.read(
             lambda connection: connection.execute(
-                f"{select_from('data_keys', _DATA)} ORDER BY created_at DESC, id"
+                f"{_DATA.select} ORDER BY created_at DESC, id"
             ).fetchall()
         )
-        return [DataKey(**dict(zip(_DATA, row, strict=True))) for row in rows]
+        return [*map(_DATA.value, rows)]
 
     def add_data_key(self, key: DataKey) -> None:
         """Store a new key.
@@ -90,10 +88,9 @@ class DataKeyTables:
             LookupError: The keys there are wrapped by another key-encryption key.
 
         """
-        row = tuple(getattr(key, column) for column in _DATA)
 
         def job(connection: Statements) -> None:
-            connection.execute(insert_into("data_keys", _DATA), row)
+            connection.execute(_DATA.insert, _DATA.row(key))
             _wrapped_by_one(connection, key.kek_id)
 
         self._database.write(job)

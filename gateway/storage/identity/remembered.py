@@ -2,7 +2,10 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from types import NoneType
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
 
 T = TypeVar("T")
 
@@ -44,21 +47,64 @@ class Remembered(Generic[T]):
         self.values = {key: held for key, held in self.values.items() if key not in gone}
 
 
+class Columns(Generic[T]):
+    """How values of one class stand in a table: each field in the column of its name.
+
+    A flag is 0 or 1; what has members, and is no text, stands there as JSON, sets in their order.
+    """
+
+    def __init__(self, made: type[T], table: str, *, only: Sequence[str] = ()) -> None:
+        """`only` are the columns, where the table has not all. Their names are ours, never somebody's text."""
+        self._made = made
+        hints = get_type_hints(made)
+        self.names = tuple(only or hints)
+        self._spelled = frozenset(name for name in self.names if _has_members(hints[name]))
+        self.list = ", ".join(self.names)
+        self.select = f"SELECT {self.list} FROM {table}"  # noqa: S608 - fixed names
+        """To be continued."""
+        self.insert = insert_into(table, self.names)
+
+    def row(self, one: T) -> Row:
+        """Return the row of a value."""
+        held = msgspec.to_builtins(one, order="deterministic")
+        return tuple(
+            json.dumps(held[name])
+            if name in self._spelled and held[name] is not None
+            else _column(held[name])
+            for name in self.names
+        )
+
+    def value(self, row: Row) -> T:
+        """Return the value that stands in a row.
+
+        Raises:
+            ValueError: None stands there.
+
+        """
+        held = dict(zip(self.names, row, strict=True))
+        for name in self._spelled:
+            if held[name] is not None:
+                held[name] = json.loads(held[name])
+        return msgspec.convert(held, self._made, strict=False)
+
+
+def _has_members(hint: Any) -> bool:
+    """Tell whether a field of this type holds a collection, or a value of ours."""
+    parts = [part for part in get_args(hint) if part is not NoneType] or [hint]
+    return get_origin(hint) in (frozenset, tuple) or any(
+        isinstance(part, type) and issubclass(part, msgspec.Struct) for part in parts
+    )
+
+
+def _column(held: Any) -> Any:
+    return int(held) if isinstance(held, bool) else held
+
+
 def listed(words: Iterable[str]) -> str:
     """Return words in their order, as a column holds them."""
     return json.dumps(list(words))
 
 
-def words(column: str) -> tuple[str, ...]:
-    """Return what `listed` wrote."""
-    return tuple(json.loads(column))
-
-
 def insert_into(table: str, columns: Sequence[str]) -> str:
     """Return the statement that inserts one row. The names are ours, never somebody's text."""
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - fixed names
-
-
-def select_from(table: str, columns: Sequence[str]) -> str:
-    """Return the statement that reads rows, to be continued. The names are ours."""
-    return f"SELECT {', '.join(columns)} FROM {table}"  # noqa: S608 - fixed names

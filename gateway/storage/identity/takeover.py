@@ -9,20 +9,24 @@ from gateway.errors import ConfigError
 from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.identity.clients import add_client
-from gateway.storage.identity.remembered import Row, select_from, words
+from gateway.storage.identity.remembered import Columns
 from gateway.storage.identity.statements import IdentityDatabase, Statements
 
-_COLUMNS = (
-    "id",
-    "name",
-    "secret_hash",
-    "grants",
-    "resources",
-    "scopes",
-    "groups",
-    "trusted_host",
-    "created_at",
-    "created_by",
+_EARLIER = Columns(
+    Client,
+    "clients",
+    only=(
+        "id",
+        "name",
+        "secret_hash",
+        "grants",
+        "resources",
+        "scopes",
+        "groups",
+        "trusted_host",
+        "created_at",
+        "created_by",
+    ),
 )
 
 _DONE = 1
@@ -67,23 +71,6 @@ def _earlier(path: Path) -> list[Client]:
             ).fetchone()
             if table is None:
                 return []
-            return [_client(row) for row in connection.execute(select_from("clients", _COLUMNS))]
+            return [*map(_EARLIER.value, connection.execute(_EARLIER.select))]
         except (sqlite3.Error, ValueError) as error:
             raise ConfigError(f"{path} cannot be read: {error}") from error
-
-
-def _client(row: Row) -> Client:
-    client_id, name, secret_hash, grants, resources, scopes, groups = row[:7]
-    trusted_host, created_at, created_by = row[7:]
-    return Client(
-        id=client_id,
-        name=name,
-        secret_hash=secret_hash,
-        grants=words(grants),
-        resources=frozenset(words(resources)),
-        scopes=frozenset(words(scopes)),
-        groups=frozenset(words(groups)),
-        trusted_host=bool(trusted_host),
-        created_at=created_at,
-        created_by=created_by,
-    )

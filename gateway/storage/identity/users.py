@@ -4,30 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gateway.domain.identity import User
-from gateway.storage.identity.remembered import (
-    Remembered,
-    Row,
-    insert_into,
-    listed,
-    select_from,
-    words,
-)
+from gateway.storage.identity.remembered import Columns, Remembered, Row, insert_into, listed
 from gateway.storage.identity.revocations import Revocations, revoke_grants
 from gateway.storage.identity.statements import IdentityDatabase, Refused, Statements
 
-_COLUMNS = (
-    "id",
-    "issuer",
-    "subject",
-    "name",
-    "groups",
-    "os_user",
-    "created_at",
-    "created_by",
-    "disabled",
-)
-_SELECT = select_from("users", _COLUMNS)
-_INSERT = insert_into("users", (*_COLUMNS, "password"))
+_USERS = Columns(User, "users")
+_INSERT = insert_into("users", (*_USERS.names, "password"))
+_NO_PASSWORD = ""
 _SIGNED_IN = (
     f"{_INSERT} ON CONFLICT (issuer, subject) DO UPDATE SET"
     " name = excluded.name, groups = excluded.groups RETURNING id"
@@ -55,7 +38,7 @@ class UserTables:
     def __init__(self, database: IdentityDatabase, revocations: Revocations) -> None:
         self._database = database
         self._revocations = revocations
-        self._memory = Remembered(_user)
+        self._memory = Remembered(_USERS.value)
         self._subjects: Mapping[tuple[str, str], User] = {}
         database.remembers(self._load)
 
@@ -83,7 +66,7 @@ class UserTables:
             if first and connection.execute("SELECT 1 FROM users LIMIT 1").fetchone():
                 raise ValueError("somebody else is the first person already")
             try:
-                connection.execute(_INSERT, _row(user))
+                connection.execute(_INSERT, (*_USERS.row(user), _NO_PASSWORD))
                 if first:
                     # Other processes hold it, but none beyond its end: whoever begins later makes another one.
                     connection.execute(_SPENT, (_FIRST_LINK, link_hash, link_until))
@@ -99,7 +82,9 @@ class UserTables:
         """Return the person of `user`'s issuer and subject, made now if they are new."""
 
         def job(connection: Statements) -> _Changed:
-            ((user_id,),) = connection.execute(_SIGNED_IN, _row(user)).fetchall()
+            ((user_id,),) = connection.execute(
+                _SIGNED_IN, (*_USERS.row(user), _NO_PASSWORD)
+            ).fetchall()
             return _Changed(_row_of(connection, user_id))
 
         return self._changed(job)
@@ -150,7 +135,7 @@ class UserTables:
             self._memory.drop([user_id])
             self._index()
 
-        return _user(self._database.write(job, committed=committed).row)
+        return _USERS.value(self._database.write(job, committed=committed).row)
 
     def password_of(self, user_id: str) -> str:
         """Return the Argon2id hash of their password; empty if there is none."""
@@ -194,12 +179,12 @@ class UserTables:
         """Return whose link this is, while it is unused, in time, and they are not disabled."""
         found = self._database.read(
             lambda connection: connection.execute(
-                f"{_SELECT} JOIN links ON user_id = id"
+                f"{_USERS.select} JOIN links ON user_id = id"
                 " WHERE link_hash = ? AND expires_at > ? AND disabled = 0",
                 (link_hash, now),
             ).fetchone()
         )
-        return _user(found) if found else None
+        return _USERS.value(found) if found else None
 
     def redeem_link(self, link_hash: str, password: str, *, now: float) -> User | None:
         """Set the password hash and use the link up; sessions opened before end."""
@@ -214,7 +199,7 @@ class UserTables:
             return _row_of(connection, user_id)
 
         row = self._database.write(job)
-        return _user(row) if row else None
+        return _USERS.value(row) if row else None
 
     def _changed(self, job: Callable[[Statements], _Changed]) -> User:
         def committed(changed: _Changed) -> None:
@@ -223,10 +208,10 @@ class UserTables:
             self._index()
 
         changed = self._database.write(job, committed=committed)
-        return _user(changed.row)
+        return _USERS.value(changed.row)
 
     def _load(self, connection: Statements) -> None:
-        self._memory.fill(connection.execute(_SELECT))
+        self._memory.fill(connection.execute(_USERS.select))
         self._index()
 
     def _index(self) -> None:
@@ -253,38 +238,7 @@ def _end_sessions(connection: Statements, user_id: str) -> None:
 
 
 def _row_of(connection: Statements, user_id: str) -> Row:
-    found = connection.execute(f"{_SELECT} WHERE id = ?", (user_id,)).fetchone()
+    found = connection.execute(f"{_USERS.select} WHERE id = ?", (user_id,)).fetchone()
     if found is None:
         raise nobody()
     return found
-
-
-def _row(user: User) -> Row:
-    """Return a new person's row, without a password."""
-    return (
-        user.id,
-        user.issuer,
-        user.subject,
-        user.name,
-        listed(sorted(user.groups)),
-        user.os_user,
-        user.created_at,
-        user.created_by,
-        int(user.disabled),
-        "",
-    )
-
-
-def _user(row: Row) -> User:
-    user_id, issuer, subject, name, groups, os_user, created_at, created_by, disabled = row
-    return User(
-        id=user_id,
-        issuer=issuer,
-        subject=subject,
-        name=name,
-        groups=frozenset(words(groups)),
-        os_user=os_user,
-        created_at=created_at,
-        created_by=created_by,
-        disabled=bool(disabled),
-    )
