@@ -11,7 +11,7 @@ from gateway.domain.audit import RecordKind
 from gateway.errors import AuditUnavailable, ConfigError
 from gateway.storage.database import DATABASE
 from gateway.storage.keeping import Keeping
-from gateway.storage.spooling import NOWHERE_YET, SpoolSettings
+from gateway.storage.spooling import NOWHERE_YET, SpoolingLog, SpoolSettings
 from gateway.storage.store import Store
 from gateway.storage.verify import own_verifier, verify
 from tests.storage.suite import NOW, event
@@ -36,6 +36,7 @@ async def opened(tmp_path, capacity=CAPACITY, deadline_s=DEADLINE_S):
         clock=lambda: NOW,
         keeping=keeping(tmp_path, capacity),
     )
+    assert isinstance(store.audit, SpoolingLog)
     store.audit._deadline_s = SPOOL_S
     try:
         yield store
