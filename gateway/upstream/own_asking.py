@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from gateway.domain.calls import Message, Permit, RawAnswer, ServerEvent, whatever_has_changed
+from gateway.domain.room import FREE, SHARE
 from gateway.errors import UpstreamFailed
 from gateway.upstream.faults import unusable
 from gateway.upstream.own_sessions import Session, worded
@@ -14,8 +15,60 @@ from gateway.wire.server_message import ServerMessage
 
 _MOST_BESIDE: Final = 16
 """Messages of an upstream's, beside its answer, that wait for a client."""
+_LARGE: Final = 64 * 1024
+"""Bytes of them. One that is larger waits alone."""
 
 Found = TypeVar("Found")
+
+
+class Beside:
+    """What an upstream says meanwhile, and not on the stream of the answer, until it is taken.
+
+    Whoever says it waits for nobody. What is much has its room where answers have theirs, until the
+    next message is asked for.
+    """
+
+    def __init__(self) -> None:
+        share = SHARE.get()
+        self._room = None if share is None else share.answers
+        self._said: asyncio.Queue[tuple[ServerEvent, int]] = asyncio.Queue(_MOST_BESIDE)
+        """Each with what it has taken of the room."""
+        self._octets = 0
+        self._given = 0
+        """What that has taken which was given out last."""
+
+    def put(self, event: ServerEvent) -> bool:
+        """Add a message, and return whether there was room for it."""
+        octets = self._octets + len(event.raw)
+        if self._said.full() or (self._octets and octets > _LARGE):
+            return False
+        taken = 0
+        if self._room is not None and octets > FREE:
+            taken = len(event.raw)
+            if not self._room.take(taken):
+                return False
+        self._octets = octets
+        self._said.put_nowait((event, taken))
+        return True
+
+    async def get(self) -> ServerEvent:
+        """Return the next message, once there is one; nobody holds the last one any more."""
+        self._give()
+        event, self._given = await self._said.get()
+        self._octets -= len(event.raw)
+        return event
+
+    def close(self) -> None:
+        """Give everything back: nobody takes what is left."""
+        self._give()
+        while not self._said.empty():
+            self._given = self._said.get_nowait()[1]
+            self._give()
+
+    def _give(self) -> None:
+        if self._room is not None and self._given:
+            self._room.give(self._given)
+        self._given = 0
 
 
 class Asking:
@@ -28,8 +81,7 @@ class Asking:
         self.token = token
         """The client's progress token, where it gave one."""
         self.session: Session | None = None
-        self.beside_it: asyncio.Queue[ServerEvent] = asyncio.Queue(_MOST_BESIDE)
-        """What the upstream said meanwhile, and not on the stream of the answer."""
+        self.beside_it = Beside()
         self.first: ServerEvent | None = None
         """What of that came before there was any answer."""
         self.answering: asyncio.Task[RawAnswer] | None = None

@@ -284,6 +284,7 @@ class OwnClient:
         """
         if self._under_way.get(key) is asking:
             del self._under_way[key]
+        asking.beside_it.close()
         session = asking.session
         if session is not None:
             call = asking.permit.call
@@ -395,10 +396,8 @@ class OwnClient:
         if len(clients) == 1 and (message.form is Form.REQUEST or message.method in _BESIDE):
             event = await in_an_event(session.begun_by, data)
             # Whom it was for may have gone while it was read, and then nobody looks there any more.
-            if meant[-1] in self._under_way.values():
-                with suppress(asyncio.QueueFull):
-                    meant[-1].beside_it.put_nowait(event)
-                    return
+            if meant[-1] in self._under_way.values() and meant[-1].beside_it.put(event):
+                return
         if message.form is Form.REQUEST:
             # With nobody, or several, under way nobody knows whom it would be for.
             content = {"jsonrpc": "2.0", "id": message.id, "error": _NOBODY}

@@ -8,7 +8,7 @@ from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
 from gateway.domain.nodes import weight
 from gateway.turns import finished
 from gateway.upstream.faults import unusable
-from gateway.upstream.own_asking import Asking
+from gateway.upstream.own_asking import Asking, Beside
 from gateway.upstream.own_resume import PAUSED
 from gateway.upstream.replies import discard
 from gateway.wire import jsontext
@@ -139,9 +139,7 @@ class Events:
         return jsontext.write({**message.content, "params": params}).encode()
 
 
-async def sooner(
-    beside: "asyncio.Queue[ServerEvent]", pending: "asyncio.Task[Any]"
-) -> ServerEvent | None:
+async def sooner(beside: Beside, pending: "asyncio.Task[Any]") -> ServerEvent | None:
     """Return what was said beside an answer, if that comes before `pending` is done."""
     getting = asyncio.create_task(beside.get())
     try:

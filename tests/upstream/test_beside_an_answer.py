@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
+from gateway.domain.room import FREE, SHARE, Room, Rooms, Share
 from gateway.domain.tools import Profile
 from gateway.errors import LimitExceeded, UpstreamFailed
 from gateway.upstream import own_sessions
+from gateway.upstream.own_asking import Beside
 from tests.builtin.front import Site, sent, speaks
 from tests.pipeline.house import MAIL, Events, event
 from tests.upstream.test_own_client import answer_to
@@ -109,6 +111,95 @@ async def test_a_question_beside_the_answer_reaches_the_client_that_waits(
     speaker.free.set()
     await calling
     assert (len(seen), seen[2]["id"]) == (3, 1)
+
+
+def logged(octets: int) -> Any:
+    """Return a message of the server's log, of a little more than so many bytes."""
+    return {**LOG, "params": {"level": "info", "data": "x" * octets}}
+
+
+@pytest.fixture
+def room() -> Room:
+    """Where what is large has its room, in the test's context."""
+    rooms = Rooms()
+    SHARE.set(Share(rooms))
+    return rooms.answers
+
+
+async def test_what_a_client_does_not_take_is_kept_as_far_as_there_is_room(
+    site: Site, speaker: Speaker, room: Room
+) -> None:
+    size = 1024**2
+    carrying = asyncio.create_task(site.aggregate.handle(site.call("tools/call", CALL, **OLD)))
+    await speaker.reached.acquire()
+    for _ in range(5):
+        await speaker.says.put(logged(size))
+    await speaker.says.put(ROOTS)
+    reply = await carrying
+    assert not isinstance(reply.body, bytes)
+    await anext(reply.body)  # it is read no further
+    await until(lambda: site.servers[MAIL].rejected)
+    (no,) = site.servers[MAIL].rejected
+    assert (no["id"], no["error"]["code"]) == (0, -32601)
+    assert size <= room.taken < 3 * size
+    speaker.free.set()
+    await reply.body.aclose()
+    await site.calls.aclose()
+    assert room.taken == 0
+
+
+async def test_large_messages_reach_a_client_that_takes_them(
+    site: Site, speaker: Speaker, room: Room
+) -> None:
+    calling, seen = await begun(site, speaker)
+    for count in range(1, 4):
+        await speaker.says.put(logged(1024**2))
+        await until(lambda count=count: len(seen) == count)
+    speaker.free.set()
+    await calling
+    assert [one.get("method") for one in seen] == [*["notifications/message"] * 3, None]
+    assert room.taken == 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fit"),
+    [
+        ([100] * 20, 16),
+        ([30_000] * 4, 2),
+        ([200_000, 100], 1),
+        ([100, 200_000], 1),
+        ([16_000, 100, 60_000], 2),
+    ],
+)
+async def test_so_much_waits_beside_an_answer(room: Room, sizes: list[int], fit: int) -> None:
+    beside = Beside()
+    put = [beside.put(ServerEvent(raw=b"x" * size, data=b"")) for size in sizes]
+    assert put.count(True) == fit
+    for _ in range(fit):
+        await beside.get()
+    assert beside.put(ServerEvent(raw=b"x" * 200_000, data=b""))
+    beside.close()
+    assert room.taken == 0
+
+
+async def test_what_is_little_takes_no_room_and_what_is_much_keeps_it_until_the_next_is_asked_for(
+    room: Room,
+) -> None:
+    beside, small = Beside(), ServerEvent(raw=b"x" * FREE, data=b"")
+    assert beside.put(small)
+    assert room.taken == 0
+    assert beside.put(small)
+    assert room.taken == FREE
+    for _ in range(2):
+        assert await beside.get() == small
+        assert room.taken == FREE
+    asking = asyncio.create_task(beside.get())
+    await asyncio.sleep(0)
+    assert room.taken == 0
+    room.take(2**30)
+    assert not beside.put(ServerEvent(raw=b"x" * (FREE + 1), data=b""))
+    assert beside.put(small)
+    assert await asking == small
 
 
 async def test_without_a_question_the_answer_comes_whole(site: Site, speaker: Speaker) -> None:
