@@ -27,7 +27,7 @@ from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
 from gateway.wire.operations import CANCELLED
 from gateway.wire.outgoing import CLIENT, KNOWN_ABOUT, SUBSCRIPTION
 from gateway.wire.param_headers import params_mirrored
-from gateway.wire.server_message import ServerMessage
+from gateway.wire.server_message import ServerMessage, with_members
 from gateway.wire.sse import event_id
 from gateway.wire.tracing import is_parent
 
@@ -114,7 +114,7 @@ class Asides:
         if not changed:
             return message
         who = permit.principal.person
-        return await finished(who, weight(message.data), _with, message, changed)
+        return await finished(who, weight(message.data), with_members, message, changed)
 
     def _named(self, owner: bytes, message: ServerMessage) -> Mapping[str, Any]:
         """Return the members of `message` in which its client is told another name, if any."""
@@ -302,10 +302,3 @@ def _said_as(owner: bytes, name: str, inner: Any) -> bytes:
 def _about(message: ServerMessage) -> Mapping[str, Any]:
     meta = message.params.get(_META)
     return meta if isinstance(meta, dict) else {}
-
-
-def _with(message: ServerMessage, changed: Mapping[str, Any]) -> ServerMessage:
-    """Return `message` with other members, and the text that says so."""
-    content = {**message.content, **changed}
-    id_ = content.get("id") if message.form is Form.RESPONSE else message.id
-    return replace(message, id=id_, content=content, data=jsontext.write(content).encode())

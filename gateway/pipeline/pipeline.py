@@ -10,7 +10,7 @@ from http import HTTPStatus
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
 from gateway.domain.identity import BoundToken, Credential, Principal
-from gateway.domain.nodes import most_nodes
+from gateway.domain.nodes import most_nodes, weight
 from gateway.errors import (
     AuditUnavailable,
     Fault,
@@ -35,6 +35,7 @@ from gateway.wire.operations import ABOUT_TASKS
 from gateway.wire.own import is_ours
 from gateway.wire.replies import Challenge, refuse
 from gateway.wire.returning import returned, returned_fields, streamed_or_not
+from gateway.wire.server_message import is_unread, with_members
 from gateway.wire.session import seal
 
 logger = logging.getLogger(__name__)
@@ -179,9 +180,11 @@ class Pipeline:
             return body
         message = await heard(permit, body, self._limits)
         message = await self._admission.asides.home(permit, message)
-        if message.id is None and message.error is not None:
-            # The upstream could not read which request this is; its code tells the client what
-            # era it speaks (MCP 2026-07-28, versioning).
+        if is_unread(message, status):
+            if message.id is not None:
+                who, id_ = permit.principal.person, permit.call.message.id
+                nodes = weight(message.data)
+                message = await finished(who, nodes, with_members, message, {"id": id_})
             return await self._release.error(permit, message, trail)
         return await self._release.response(permit, message, trail)
 

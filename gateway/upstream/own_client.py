@@ -35,7 +35,7 @@ from gateway.wire.inbound import meta_of
 from gateway.wire.jsonrpc import METHOD_NOT_FOUND
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.own_session import can_answer
-from gateway.wire.server_message import ServerMessage, read_server_message
+from gateway.wire.server_message import ServerMessage, is_unread, read_server_message
 
 _MOST_ASKED: Final = 20_000
 _OCTETS: Final = 8 * 1024**2
@@ -56,9 +56,6 @@ Id: TypeAlias = str | int
 Key: TypeAlias = tuple[str, str | None, type, object]
 """A request as its client knows it: 1 and "1" are different ids (JSON-RPC 2.0 section 4)."""
 Found = TypeVar("Found")
-
-_NO_ID = "server-error"
-"""What servers by the SDK for Python call a request that they refused unread."""
 
 
 class OwnClient:
@@ -264,15 +261,13 @@ class OwnClient:
         if not body:
             raise unusable(f"status {answer.status}")
         who = asking.permit.principal.person
-        told = await finished(who, weight(body), self._named, asking, body)
+        told = await finished(who, weight(body), self._named, asking, body, answer.status)
         asking.answered = True
         return told
 
-    def _named(self, asking: Asking, body: bytes) -> bytes:
+    def _named(self, asking: Asking, body: bytes, status: int) -> bytes:
         message = read_server_message(body, self._wire)
-        # Who could not read the request knows no id, and tells the error under none or under a word.
-        is_unread = message.error is not None and (message.id is None or message.id == _NO_ID)
-        if message.id != asking.message.id and not is_unread:
+        if message.id != asking.message.id and not is_unread(message, status):
             raise unusable("the answer is to another request")
         return asking.named(message)
 

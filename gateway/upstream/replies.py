@@ -14,7 +14,7 @@ from gateway.turns import finished
 from gateway.upstream.faults import PUBLIC, unusable
 from gateway.wire.in_our_name import hear
 from gateway.wire.jsontext import WireLimits
-from gateway.wire.server_message import ServerMessage, read_server_message
+from gateway.wire.server_message import ServerMessage, is_unread, read_server_message
 
 _EDGE: Final = 200
 """Bytes at either end in which the id is looked for."""
@@ -99,7 +99,7 @@ async def reply_in(
             print_, message = await finished(server, weight(raw), _read, raw, rpc_id, known, limits)
             if message is None:
                 return Replied(result=None, print=print_, raw=raw, size=len(event.raw))
-            if _is_response(message, rpc_id):
+            if _is_response(message, rpc_id, answer.status):
                 result = _result(message, method, answer.status)
                 return Replied(result=result, print=print_, raw=raw, size=len(event.raw))
     finally:
@@ -172,16 +172,13 @@ async def _whole(
         raise
     if message is None:
         return print_, None
-    if not _is_response(message, rpc_id):
+    if not _is_response(message, rpc_id, status):
         raise unusable(f"{method}: the answer is not the response to the request")
     return print_, _result(message, method, status)
 
 
-def _is_response(message: ServerMessage, rpc_id: str) -> bool:
-    # An error about a message that could not be read has no id (JSON-RPC 2.0 section 5).
-    return message.form is Form.RESPONSE and (
-        message.id == rpc_id or (message.id is None and message.error is not None)
-    )
+def _is_response(message: ServerMessage, rpc_id: str, status: int) -> bool:
+    return message.form is Form.RESPONSE and (message.id == rpc_id or is_unread(message, status))
 
 
 def _result(message: ServerMessage, method: str, status: int) -> Mapping[str, Any]:

@@ -1,8 +1,9 @@
 """One JSON-RPC message of an upstream: read without ambiguity, rewritten without loss."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
-from typing import Any
+from dataclasses import field, replace
+from http import HTTPStatus
+from typing import Any, Final
 
 from gateway.domain._value import value
 from gateway.domain.calls import Form
@@ -12,6 +13,9 @@ from gateway.wire import jsontext
 from gateway.wire.bounds import within
 from gateway.wire.jsonrpc import is_id
 from gateway.wire.jsontext import WireLimits
+
+_NO_ID: Final = "server-error"
+"""What servers by the SDK for Python call a request that they refused unread."""
 
 
 @value
@@ -92,6 +96,24 @@ def parsed_message(data: bytes, limits: WireLimits) -> ServerMessage:
         raise _malformed("the id is neither a string that may be one nor an integer")
     read = _asking if "method" in content else _answering
     return read(content, rpc_id, data)
+
+
+def is_unread(message: ServerMessage, status: int) -> bool:
+    """Whether a server that answered with `status` refuses with `message` what it has not read.
+
+    It knows no id then, and tells the error under none, or under a word. Its status and its code tell
+    a client that the session has ended, or what era the server speaks.
+    """
+    if message.error is None:
+        return False
+    return message.id is None or (message.id == _NO_ID and status >= HTTPStatus.BAD_REQUEST)
+
+
+def with_members(message: ServerMessage, changed: Mapping[str, Any]) -> ServerMessage:
+    """Return `message` with other members, and the text that says so."""
+    content = {**message.content, **changed}
+    id_ = content.get("id") if message.form is Form.RESPONSE else message.id
+    return replace(message, id=id_, content=content, data=jsontext.write(content).encode())
 
 
 def with_items(

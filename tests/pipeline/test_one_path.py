@@ -664,6 +664,49 @@ async def test_list_changed_asks_for_a_new_look(house: House) -> None:
     assert house.server.announced == [Kind.TOOL]
 
 
+UNREAD = {
+    "jsonrpc": "2.0",
+    "id": "server-error",
+    "error": {"code": -32600, "message": "no session"},
+}
+"""As servers by the SDK for Python say it, whose ids are of their requests only where they read them."""
+
+
+@pytest.mark.parametrize(
+    ("method", "form", "id_"),
+    [
+        ("tools/call", Form.REQUEST, 7),
+        ("tools/list", Form.REQUEST, "a"),
+        ("notifications/initialized", Form.NOTIFICATION, None),
+        ("GET", Form.STREAM, None),
+        ("DELETE", Form.END, None),
+    ],
+)
+@pytest.mark.parametrize("status", [400, 404])
+async def test_a_client_learns_under_its_own_id_why_a_server_refused_it_unread(
+    house: House, method: str, form: Form, id_: Any, status: int
+) -> None:
+    house.server.answer = lambda permit: whole(json.dumps(UNREAD).encode(), status=status)
+    params = {"name": "search", "arguments": {}} if method == "tools/call" else {}
+    seen = await house.handle(
+        house.request(method, params, form=form, profile=Profile.LEGACY, session="gone", id_=id_)
+    )
+    assert seen.reply.status == status
+    assert (seen.json["id"], seen.json["error"]["code"]) == (id_, -32600)
+    assert house.last.get("code") != "upstream_failed"
+
+
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [(UNREAD, 200), ({**UNREAD, "id": "another"}, 404), ({**UNREAD, "id": 8}, 404)],
+)
+async def test_what_answers_another_request_says_nothing_of_this_one(
+    house: House, told: Any, status: int
+) -> None:
+    house.server.answer = lambda permit: whole(json.dumps(told).encode(), status=status)
+    assert (await house.handle(house.call())).code == "upstream_failed"
+
+
 async def test_a_bare_status_of_the_upstream_reaches_the_client(house: House) -> None:
     house.server.answer = lambda permit: whole(b"", status=404)
     seen = await house.handle(house.request("ping", profile=Profile.LEGACY, session="gone"))

@@ -114,12 +114,17 @@ async def test_one_answer_that_is_missed_ends_no_session(
 
 
 FORGOTTEN = UNKNOWN.replace("-32601", "-32001")
+UNREAD = FORGOTTEN.replace("front-ping", "server-error")
 
 
 @pytest.mark.parametrize(
     "pong",
-    [answers("", status=404, media=None), answers(FORGOTTEN, status=404)],
-    ids=["bare", "with an error"],
+    [
+        answers("", status=404, media=None),
+        answers(FORGOTTEN, status=404),
+        answers(UNREAD, status=404),
+    ],
+    ids=["bare", "with an error", "unread"],
 )
 async def test_a_session_that_the_server_has_forgotten_is_begun_anew(pong: Script) -> None:
     async with resumable(ping_s=OFTEN_S) as (server, client, raw):
