@@ -11,11 +11,16 @@ from hashlib import blake2b
 from threading import Lock
 from typing import Final, Generic, ParamSpec, TypeVar
 
+Owner = TypeVar("Owner", bound=Hashable)
 Key = TypeVar("Key", bound=Hashable)
 Kept = TypeVar("Kept")
 
 ENTRY: Final = 256
 """Bytes that an entry takes by itself: its place in the table, a key of digests, a small value."""
+_OWNER: Final = 4 * ENTRY
+"""Bytes that an owner takes among others, whatever is kept of theirs."""
+_LEAST: Final = _OWNER + 8 * ENTRY
+"""Bytes that an owner may hold at least, however many they are."""
 
 
 class Bounded(Generic[Key, Kept]):
@@ -85,11 +90,76 @@ class Bounded(Generic[Key, Kept]):
             self._held -= found[1]
             return found[0]
 
+    def shrink(self, octets: int) -> None:
+        """Forget what was used longest ago, until no more than `octets` bytes are held."""
+        with self._lock:
+            while self._held > octets:
+                self._held -= self._entries.popitem(last=False)[1][1]
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             self._entries.clear()
             self._held = 0
+
+
+class Shared(Generic[Owner, Key, Kept]):
+    """At most `octets` bytes of many owners: where they are full, whoever holds most forgets the oldest.
+
+    So nobody who fills it has another one's forgotten who holds little. One event loop's.
+    """
+
+    def __init__(self, *, octets: int) -> None:
+        self._octets = octets
+        self._held = 0
+        self._of: dict[Owner, Bounded[Key, Kept]] = {}
+        """Whoever put something last stands last."""
+
+    @property
+    def octets(self) -> int:
+        """How many bytes are accounted for."""
+        return self._held
+
+    def get(self, owner: Owner, key: Key) -> Kept | None:
+        """Return what `owner` keeps under `key`, which is used by that."""
+        own = self._of.get(owner)
+        return None if own is None else own.get(key)
+
+    def put(self, owner: Owner, key: Key, kept: Kept, octets: int = 0) -> None:
+        """Have `owner` keep `kept`, which holds `octets` bytes beside its entry's own."""
+        own = self._of.pop(owner, None)
+        if own is None:
+            own = Bounded(most=self._octets // ENTRY, octets=self._octets)
+            self._held += _OWNER
+        before = own.octets
+        self._of[owner] = own
+        own.put(key, kept, octets)
+        self._held += own.octets - before
+        if self._held > self._octets:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Have an eighth free. Who holds less than each may forgets nothing."""
+        most = self._octets * 7 // 8
+        each = self._each(most)
+        if each >= _LEAST:
+            for own in self._of.values():
+                own.shrink(each - _OWNER)
+            self._held = sum(own.octets + _OWNER for own in self._of.values())
+            return
+        # So many that next to nothing would be left of any.
+        while self._held > most:
+            own = self._of.pop(next(iter(self._of)))
+            self._held -= own.octets + _OWNER
+
+    def _each(self, most: int) -> int:
+        """Return how many bytes each may hold, so that all together hold `most`."""
+        left = len(self._of)
+        for held in sorted(own.octets + _OWNER for own in self._of.values()):
+            if held * left > most:
+                return most // left
+            most, left = most - held, left - 1
+        return self._octets
 
 
 class ByIdentity(Generic[Kept]):

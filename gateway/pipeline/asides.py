@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from gateway.domain.bounded import Bounded, ByIdentity, digest_of, octets_of
+from gateway.domain._value import value
+from gateway.domain.bounded import ByIdentity, Shared, digest_of, octets_of
 from gateway.domain.calls import Form, Message, Permit, ServerEvent
 from gateway.domain.nodes import weight
 from gateway.domain.tools import OWN
@@ -33,7 +34,8 @@ from gateway.wire.tracing import is_parent
 
 _MOST: Final = 20_000
 _OCTETS: Final = 8 * 1024**2
-"""Of each table. What is forgotten of a request is that it can be cancelled or resumed."""
+"""Of each table. What is forgotten of a request is that it can be cancelled, or resumed on another
+stream; its own answer is known by what went out."""
 _FIRST: Final = 2**40
 """Above what any client counts to; servers take a whole number for an id that take nothing else."""
 _META: Final = "_meta"
@@ -56,19 +58,28 @@ _WRITTEN: Final = frozenset({Form.REQUEST, Form.NOTIFICATION})
 RpcId: TypeAlias = str | int
 
 
+@value
+class _Owner:
+    """Whoever speaks with a server in a session."""
+
+    name: bytes
+    at: bytes
+    """The same principal at the same server, in whichever session: who shares the tables."""
+
+
 class Asides:
     """Names requests and tokens, and knows what each is called on the other side."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(_FIRST + secrets.randbelow(_FIRST))
-        self._called: Bounded[bytes, RpcId] = Bounded(most=_MOST, octets=_OCTETS)
+        self._called: Shared[bytes, bytes, RpcId] = Shared(octets=_OCTETS)
         """By whose it is and what the client calls it: what its server calls it."""
-        self._homes: Bounded[RpcId, tuple[bytes, RpcId]] = Bounded(most=_MOST, octets=_OCTETS)
+        self._homes: Shared[bytes, RpcId, tuple[bytes, RpcId]] = Shared(octets=_OCTETS)
         """By the name that we gave it: whose it is, and what the client calls it."""
-        self._owners: ByIdentity[tuple[tuple[str, str | None], bytes]] = ByIdentity(
+        self._owners: ByIdentity[tuple[tuple[str, str | None], _Owner]] = ByIdentity(
             most=_MOST, octets=_OCTETS
         )
-        self._heard: Bounded[bytes, bool] = Bounded(most=_MOST, octets=_OCTETS)
+        self._heard: Shared[bytes, bytes, bool] = Shared(octets=_OCTETS)
         """What servers gave out here, and what they have heard while there was nothing to tell."""
 
     async def going(self, permit: Permit) -> Permit:
@@ -100,34 +111,36 @@ class Asides:
             return permit
         return replace(permit, call=replace(call, message=message, headers=headers))
 
-    async def home(self, permit: Permit, message: ServerMessage) -> ServerMessage:
-        """Return what a server said as its client knows it, under the client's own names."""
-        id_ = message.id
-        if message.form is Form.RESPONSE and not (isinstance(id_, int) and id_ in self._homes):
-            return message  # its request went out under the client's own name
+    async def home(self, permit: Permit, went: Message, message: ServerMessage) -> ServerMessage:
+        """Return what a server said as its client knows it, under the client's own names.
+
+        `went` is what went out for `permit`: under what names, nobody has to remember.
+        """
         owner = self._owner(permit)
         if message.form is Form.REQUEST:
             if isinstance(token := _about(message).get(_MARK), str | int):
-                self._heard.put(digest_of(owner, _MARK, token), kept=True)
+                self._hear(owner, digest_of(owner.name, _MARK, token))
             return message
-        changed = self._named(owner, message)
+        changed = self._named(owner, _names(permit.call.message, went), message)
         if not changed:
             return message
         who = permit.principal.person
         return await finished(who, weight(message.data), with_members, message, changed)
 
-    def _named(self, owner: bytes, message: ServerMessage) -> Mapping[str, Any]:
+    def _named(
+        self, owner: _Owner, names: Mapping[RpcId, Any], message: ServerMessage
+    ) -> Mapping[str, Any]:
         """Return the members of `message` in which its client is told another name, if any."""
         if message.form is Form.RESPONSE:
-            id_ = self._home(owner, message.id)
+            id_ = self._home(owner, names, message.id)
             return {} if id_ == message.id else {"id": id_}
         params, about = message.params, _about(message)
         told = {
             name: named
             for name in (_MARK, _REQUEST)
-            if (named := self._home(owner, params.get(name))) != params.get(name)
+            if (named := self._home(owner, names, params.get(name))) != params.get(name)
         }
-        followed = self._home(owner, about.get(SUBSCRIPTION))
+        followed = self._home(owner, names, about.get(SUBSCRIPTION))
         if followed != about.get(SUBSCRIPTION):
             told[_META] = {**about, SUBSCRIPTION: followed}
         return {"params": {**params, **told}} if told else {}
@@ -135,7 +148,8 @@ class Asides:
     def gave(self, permit: Permit, event: ServerEvent) -> None:
         """Note which event a stream can be resumed after."""
         if id_ := event_id(event):
-            self._heard.put(digest_of(self._owner(permit), _RESUMES, id_), kept=True)
+            owner = self._owner(permit)
+            self._hear(owner, digest_of(owner.name, _RESUMES, id_))
 
     def heads(self, permit: Permit) -> tuple[tuple[str, str], ...]:
         """Return the header fields under which a message goes to its server, whatever its text says.
@@ -153,10 +167,7 @@ class Asides:
         definition = None if access is None else access.pinned.manifest.definition
         mirrored = {} if definition is None else dict(params_mirrored(arguments, definition))
         for name, said in call.headers:
-            if (
-                name == _RESUMES
-                and digest_of(self._owner(permit), _RESUMES, said) not in self._heard
-            ):
+            if name == _RESUMES and not self._has_heard(self._owner(permit), _RESUMES, said):
                 raise Denied("a stream is resumed after an event that was not given out here")
         return tuple(
             (name, _spelled(name, said, mirrored))
@@ -177,7 +188,11 @@ class Asides:
         params = dict(message.params)
         if message.method == CANCELLED and isinstance(params.get(_REQUEST), str | int):
             params[_REQUEST] = self._name(owner, "id", params[_REQUEST], wary=wary, again=True)
-        if wary and message.method == _PROGRESS and not self._has_heard(owner, params.get(_MARK)):
+        if (
+            wary
+            and message.method == _PROGRESS
+            and not self._has_heard(owner, _MARK, params.get(_MARK))
+        ):
             params[_MARK] = next(self._numbers)  # which is nobody's
         small = len(message.body) <= _SMALL
         if isinstance(meta := params.get(_META), dict):
@@ -189,7 +204,7 @@ class Asides:
         return id_, params
 
     def _meta(
-        self, owner: bytes, meta: Mapping[str, Any], *, wary: bool, small: bool
+        self, owner: _Owner, meta: Mapping[str, Any], *, wary: bool, small: bool
     ) -> Mapping[str, Any]:
         kept = dict(meta)
         if isinstance(token := kept.get(_MARK), str | int):
@@ -214,30 +229,34 @@ class Asides:
         return {name: inner for name, inner in kept.items() if name in known}
 
     def _name(
-        self, owner: bytes, kind: str, id_: RpcId, *, wary: bool, again: bool = False
+        self, owner: _Owner, kind: str, id_: RpcId, *, wary: bool, again: bool = False
     ) -> RpcId:
         """Return what the server is told in place of `id_`; what was told before, if it is `again`."""
-        key = digest_of(owner, kind, id_)
-        if again and (called := self._called.get(key)) is not None:
+        key = digest_of(owner.name, kind, id_)
+        if again and (called := self._called.get(owner.at, key)) is not None:
             return called
         if not wary:
             called = id_
         else:
             called = next(self._numbers)
-            self._homes.put(called, (owner, id_), len(str(id_)))
-        self._called.put(key, called, len(str(called)))
+            self._homes.put(owner.at, called, (owner.name, id_), len(str(id_)))
+        self._called.put(owner.at, key, called, len(str(called)))
         return called
 
-    def _home(self, owner: bytes, id_: Any) -> Any:
-        found = self._homes.get(id_) if isinstance(id_, int) else None
-        return id_ if found is None or found[0] != owner else found[1]
+    def _home(self, owner: _Owner, names: Mapping[RpcId, Any], id_: Any) -> Any:
+        if not isinstance(id_, int):
+            return id_
+        if id_ in names:
+            return names[id_]
+        found = self._homes.get(owner.at, id_)
+        return id_ if found is None or found[0] != owner.name else found[1]
 
-    def _program(self, owner: bytes, program: Any, *, wary: bool, small: bool) -> Any:
+    def _program(self, owner: _Owner, program: Any, *, wary: bool, small: bool) -> Any:
         """Return what a client calls itself, as far as its server has heard it before."""
         heard = self._hears(owner, _PROGRAM, program, wary=wary, small=small)
         return program if heard else _SOMEBODY
 
-    def _abilities(self, owner: bytes, declared: Any, *, wary: bool, small: bool) -> Any:
+    def _abilities(self, owner: _Owner, declared: Any, *, wary: bool, small: bool) -> Any:
         """Return what a client says it can do: of the settings of extensions what was heard before."""
         if not isinstance(declared, dict) or DECLARING.isdisjoint(declared):
             return declared
@@ -253,28 +272,34 @@ class Asides:
             for name, inner in declared.items()
         }
 
-    def _hears(self, owner: bytes, name: str, said: Any, *, wary: bool, small: bool) -> bool:
+    def _hears(self, owner: _Owner, name: str, said: Any, *, wary: bool, small: bool) -> bool:
         """Whether a server may be told what a client `said` under `name`: it heard it while all could be."""
-        key = _said_as(owner, name, said) if small else b""
+        key = _said_as(owner.name, name, said) if small else b""
         if not wary:
             if small:
-                self._heard.put(key, kept=True)
+                self._hear(owner, key)
             return True
-        return key in self._heard
+        return self._heard.get(owner.at, key) is not None
 
-    def _owner(self, permit: Permit) -> bytes:
+    def _hear(self, owner: _Owner, key: bytes) -> None:
+        self._heard.put(owner.at, key, kept=True)
+
+    def _owner(self, permit: Permit) -> _Owner:
         """Return a name for whoever speaks with this server in this session."""
         principal, place = permit.principal, (permit.call.server, permit.session)
         known = self._owners.get(principal)
         if known is None or known[0] != place:
             server, session = place
-            known = place, digest_of(server, principal.key, principal.script, session)
+            name = digest_of(server, principal.key, principal.script, session)
+            known = place, _Owner(name=name, at=digest_of(server, principal.key))
             self._owners.put(known, principal, octets=octets_of((principal, place)))
         return known[1]
 
-    def _has_heard(self, owner: bytes, token: Any) -> bool:
-        """Whether a server gave out `token` here."""
-        return isinstance(token, str | int) and digest_of(owner, _MARK, token) in self._heard
+    def _has_heard(self, owner: _Owner, kind: str, given: Any) -> bool:
+        """Whether a server gave out a token, or the id of an event, here."""
+        if not isinstance(given, str | int):
+            return False
+        return self._heard.get(owner.at, digest_of(owner.name, kind, given)) is not None
 
 
 def _spelled(name: str, said: str, mirrored: Mapping[str, str]) -> str:
@@ -299,6 +324,12 @@ def _said_as(owner: bytes, name: str, inner: Any) -> bytes:
     return digest_of(owner, _META, name, jsontext.write(inner))
 
 
-def _about(message: ServerMessage) -> Mapping[str, Any]:
+def _names(asked: Message, went: Message) -> Mapping[RpcId, Any]:
+    """Return what a client calls what its own message went out under in names of ours."""
+    told = ((went.id, asked.id), (_about(went).get(_MARK), _about(asked).get(_MARK)))
+    return {ours: own for ours, own in told if isinstance(ours, int) and ours != own}
+
+
+def _about(message: ServerMessage | Message) -> Mapping[str, Any]:
     meta = message.params.get(_META)
     return meta if isinstance(meta, dict) else {}

@@ -82,27 +82,28 @@ class LateExchange:
         trail.sent = True
         answer = await self._upstreams.of(prepared.late.server).forward(prepared.going)
         trail.answer(answer.status, None)
-        found = await self._response(permit, answer)
+        found = await self._response(prepared, answer)
         require_answer(permit, found)
         return found
 
-    async def _response(self, permit: Permit, answer: RawAnswer) -> ServerMessage:
+    async def _response(self, prepared: Prepared, answer: RawAnswer) -> ServerMessage:
         """Return the response in an answer; what else comes on a stream has no place there.
 
         Raises:
             UpstreamFailed: There is none.
 
         """
+        permit, went = prepared.permit, prepared.going.call.message
         if isinstance(answer.body, bytes):
             message = await heard(permit, answer.body, self._limits)
-            return await self._admission.asides.home(permit, message)
+            return await self._admission.asides.home(permit, went, message)
         try:
             async for event in answer.body:
                 if event.data is None:
                     continue
                 message = await heard(permit, event.data, self._limits)
                 if message.form is Form.RESPONSE:
-                    return await self._admission.asides.home(permit, message)
+                    return await self._admission.asides.home(permit, went, message)
         finally:
             await close(answer.body)
         raise UpstreamFailed("the upstream server gave no answer")

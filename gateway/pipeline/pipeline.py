@@ -8,7 +8,7 @@ from functools import partial
 from http import HTTPStatus
 
 from gateway.domain.audit import RecordKind
-from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
+from gateway.domain.calls import Call, Form, Message, Permit, RawAnswer, Reply
 from gateway.domain.identity import BoundToken, Credential, Principal
 from gateway.domain.nodes import most_nodes, weight
 from gateway.errors import (
@@ -133,7 +133,7 @@ class Pipeline:
         trail.sent = True
         answer = await self._upstreams.of(call.server).forward(going)  # 9
         try:
-            return await self._reply(permit, answer, trail)  # 10 to 12
+            return await self._reply(permit, going.call.message, answer, trail)  # 10 to 12
         except BaseException:
             if not isinstance(answer.body, bytes):
                 # Nobody reads it, and it holds a connection to its server.
@@ -152,17 +152,17 @@ class Pipeline:
         trail = Trail(call, clock=self._clock, new_id=self._new_id)
         return await self._refuse(call, trail, error)
 
-    async def _reply(self, permit: Permit, answer: RawAnswer, trail: Trail) -> Reply:
+    async def _reply(self, permit: Permit, went: Message, answer: RawAnswer, trail: Trail) -> Reply:
         answer = streamed_or_not(answer, permit.call.message.form, in_session=bool(permit.session))
         headers = self._headers(permit, answer)
         if not isinstance(answer.body, bytes):
             # Of an answer that comes whole nothing goes out before it was read, and raised the run.
             run = await self._labels.raise_for_result(permit, trail.intent_id)
             trail.label(run.label)
-            events = self._streams.relay(permit, answer.body, trail)
+            events = self._streams.relay(permit, went, answer.body, trail)
             carried = trail.carried.now
             return Reply(status=HTTPStatus.OK, headers=headers, body=events, label=carried)
-        body = await self._whole(permit, answer.status, answer.body, trail)
+        body = await self._whole(permit, went, answer.status, answer.body, trail)
         trail.answer(answer.status, answer.body)
         # Before its record says that it was given out, and last of all: it may change meanwhile.
         self._admission.require_going()
@@ -171,7 +171,9 @@ class Pipeline:
         self._admission.require_going()
         return returned(answer.status, headers, body)
 
-    async def _whole(self, permit: Permit, status: int, body: bytes, trail: Trail) -> bytes:
+    async def _whole(
+        self, permit: Permit, went: Message, status: int, body: bytes, trail: Trail
+    ) -> bytes:
         """Return what the caller may see of a body that came whole."""
         if not body:
             # A bare 404 or 405 says something by itself: the session has ended, there is no stream.
@@ -179,7 +181,7 @@ class Pipeline:
                 raise UpstreamFailed("the upstream server gave no answer", detail=f"HTTP {status}")
             return body
         message = await heard(permit, body, self._limits)
-        message = await self._admission.asides.home(permit, message)
+        message = await self._admission.asides.home(permit, went, message)
         if is_unread(message, status):
             if message.id is not None:
                 who, id_ = permit.principal.person, permit.call.message.id

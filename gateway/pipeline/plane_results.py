@@ -74,7 +74,8 @@ class PlaneResults:
         is_complete = False
         try:
             heard_ = await heard(permit, body, self._limits)
-            message = await self._admission.asides.home(permit, heard_)
+            went = pending.sent.message
+            message = await self._admission.asides.home(permit, went, heard_)
             _require_complete(message)
             is_complete = True
             given = await self._release.response(permit, message, trail)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TypeAlias
 
-from gateway.domain.calls import Form, Permit, ServerEvent
+from gateway.domain.calls import Form, Message, Permit, ServerEvent
 from gateway.domain.nodes import weight
 from gateway.errors import AuditUnavailable, Denied, GatewayError, UpstreamBroke
 from gateway.pipeline.conversations import Conversations, asked_by
@@ -60,9 +60,11 @@ class StreamRelay:
         self._require_going = require_going
 
     async def relay(
-        self, permit: Permit, events: Events, trail: Trail
+        self, permit: Permit, went: Message, events: Events, trail: Trail
     ) -> AsyncGenerator[bytes, None]:
         """Yield what the caller gets; the outcome is durable before the final response is.
+
+        `went` is what went out for `permit`.
 
         A fault on the way puts a refusal in the response's place. A stream that is cut short, by
         either side, is recorded as an outcome that nobody knows.
@@ -84,7 +86,7 @@ class StreamRelay:
                     yield part
                     continue
                 message = await heard(permit, event.data, self._limits)
-                message = await self._conversations.asides.home(permit, message)
+                message = await self._conversations.asides.home(permit, went, message)
                 if self._is_final(permit, message):
                     last = await self._release.response(permit, message, trail)
                     is_withheld = True

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.bounded import ENTRY, Bounded, ByIdentity, digest_of
+from gateway.domain.bounded import ENTRY, Bounded, ByIdentity, Shared, digest_of
 
 PARTS = st.lists(st.one_of(st.text(), st.binary(), st.integers(), st.none()))
 
@@ -43,6 +43,42 @@ def test_what_is_replaced_or_forgotten_weighs_nothing():
     kept.put("b", "z")
     kept.clear()
     assert (len(kept), kept.octets, kept.get("b")) == (0, 0, None)
+
+
+def test_whoever_fills_what_many_share_forgets_their_own():
+    shared: Shared[str, int, int] = Shared(octets=100 * ENTRY)
+    for n in range(20):
+        shared.put("little", n, n)
+    for n in range(1_000):
+        shared.put("much", n, n)
+        shared.put("more", n, n, ENTRY)
+        assert shared.octets <= 100 * ENTRY
+    assert [shared.get("little", n) for n in range(20)] == [*range(20)]
+    assert shared.get("much", 0) is None
+    assert [shared.get(owner, 999) for owner in ("much", "more")] == [999, 999]
+
+
+def test_of_very_many_who_share_whoever_has_put_nothing_for_longest_is_forgotten():
+    shared: Shared[int, str, int] = Shared(octets=1_000 * ENTRY)
+    shared.put(0, "first", 0)
+    for owner in range(1_000):
+        shared.put(owner, "a", owner)
+        shared.put(0, "a", owner)
+        assert shared.octets <= 1_000 * ENTRY
+    kept = [owner for owner in range(1_000) if shared.get(owner, "a") is not None]
+    assert kept == [0, *range(kept[1], 1_000)]
+    assert shared.get(0, "first") == 0
+    assert 150 <= len(kept) <= 200
+
+
+def test_what_is_shared_and_replaced_weighs_once():
+    shared: Shared[str, str, int] = Shared(octets=100 * ENTRY)
+    shared.put("a", "x", 1)
+    held = shared.octets
+    shared.put("a", "x", 2)
+    assert (shared.octets, shared.get("a", "x"), shared.get("b", "x")) == (held, 2, None)
+    shared.put("a", "x", 3, 100 * ENTRY)  # more than there is room for
+    assert (shared.octets, shared.get("a", "x")) == (held - ENTRY, None)
 
 
 @given(PARTS, PARTS)

@@ -10,6 +10,7 @@ from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
 from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.labels import STRICTEST_DEFAULT, ToolRule
 from gateway.domain.tools import Profile
+from gateway.pipeline import asides
 from gateway.wire.extensions import UI
 from tests.pipeline.house import ALICE, Events, House, Seen, decision, event, result, text, whole
 
@@ -251,6 +252,39 @@ async def test_nobody_hears_of_anothers_names(house: House) -> None:
     assert b"mine" not in seen.bytes
 
 
+async def test_nobody_hears_of_names_of_another_session_of_theirs(house: House) -> None:
+    await read(house, Profile.LEGACY)
+    search = {"name": "search", "arguments": {}}
+    mine = {**search, "_meta": {"progressToken": "mine"}}
+    of: dict[str, Any] = {"profile": Profile.LEGACY, "id_": 5}
+    await house.handle(house.request("tools/call", mine, session="one", **of))
+    ours = house.server.saw[-1].call.message.params["_meta"]["progressToken"]
+    house.server.answer = streamed(lambda id_, _: progress(id_, ours), done)
+    seen = await house.handle(house.request("tools/call", search, session="other", **of))
+    assert seen.messages[0]["params"]["progressToken"] == ours
+    assert b"mine" not in seen.bytes
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_an_answer_is_known_however_much_others_were_told_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, *, streams: bool
+) -> None:
+    monkeypatch.setattr(asides, "_OCTETS", 0)
+    house = House(tools={"search": ToolRule(result=STRICTEST_DEFAULT)})
+    await house.approve_all()
+    house.server.answer = is_ok
+    await read(house)
+    if streams:
+        house.server.answer = streamed(progress, done)
+    aside = {"id_": "mine", "meta": {"progressToken": "its"}}
+    seen = await house.handle(message(house, "tools/call", aside, MODERN))
+    last = seen.messages[-1] if streams else seen.json
+    assert (last["id"], last["result"]["content"]) == ("mine", text("fine")["content"])
+    if streams:
+        assert seen.messages[0]["params"]["progressToken"] == "its"
+        assert seen.messages[0]["params"]["_meta"][SUBSCRIPTION] == "mine"
+
+
 @pytest.mark.parametrize("id_", [CODED, 5])
 async def test_what_is_cancelled_is_called_what_the_server_was_told(house: House, id_: Any) -> None:
     await house.handle(message(house, "tools/call", {"id_": "early"}, Profile.LEGACY))
@@ -316,6 +350,37 @@ async def resumed(house: House, id_: str) -> Seen:
         "GET", {}, profile=Profile.LEGACY, session="s1", form=Form.STREAM, id_=None
     )
     return await house.handle(replace(call, headers=(*call.headers, ("last-event-id", id_))))
+
+
+async def test_what_one_is_given_or_says_has_nobody_elses_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asides, "_OCTETS", 32 * 1024)
+    house = House(tools={"search": ToolRule(result=STRICTEST_DEFAULT)})
+    house.gate.people["bob"] = replace(ALICE, subject="bob")
+    await house.approve_all(Profile.LEGACY)
+    house.server.answer = is_ok
+    for who in ("alice", "bob"):
+        await read(house, Profile.LEGACY, who=who)
+    given = ServerEvent(raw=b"id: given-1\ndata:\n\n", data=None)
+    flood = [ServerEvent(raw=b"id: %d\ndata:\n\n" % n, data=None) for n in range(1_000)]
+    stream: dict[str, Any] = {"profile": Profile.LEGACY, "session": "s1", "form": Form.STREAM}
+    stream["id_"] = None
+    house.server.answer = lambda permit: Events([given]).answer()
+    await house.handle(house.request("GET", {}, **stream))
+    house.server.answer = is_ok
+    await house.handle(message(house, "tools/call", {"id_": "mine"}, Profile.LEGACY))
+    called = house.server.saw[-1].call.message.id
+    house.server.answer = lambda permit: Events(flood).answer()
+    await house.handle(house.request("GET", {}, who="bob", **stream))
+    house.server.answer = is_ok
+    for n in range(200):
+        call = house.call(profile=Profile.LEGACY, who="bob")
+        await house.handle(replace(call, message=replace(call.message, id=n)))
+    await house.handle(cancelled(house, "mine"))
+    assert house.server.saw[-1].call.message.params["requestId"] == called
+    await resumed(house, "given-1")
+    assert ("last-event-id", "given-1") in house.server.saw[-1].call.headers
 
 
 async def test_a_stream_is_resumed_after_what_was_given_alone(house: House) -> None:
