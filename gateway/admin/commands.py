@@ -19,6 +19,8 @@ _LONGEST_NAME = 64
 
 Answer = Awaitable[Any] | AsyncGenerator[Any, None]
 _Act = Callable[..., Answer]
+Begin = Callable[[Person], Answer]
+"""Begins a command whose arguments have been read."""
 Tell = Callable[[Person, str, Forbidden], Awaitable[None]]
 """Records that a person may not give a command."""
 
@@ -78,12 +80,21 @@ class Commands:
             BadCommand: There is no such command, or it does not take these arguments.
 
         """
+        return self.read(command, arguments)(person)
+
+    def read(self, command: str, arguments: bytes) -> Begin:
+        """Return what begins `command`, as `run` does, for whoever is known only later who asks.
+
+        Raises:
+            BadCommand: There is no such command, or it does not take these arguments.
+
+        """
         found = self._named(command)
         try:
             parsed = found.arguments.model_validate_json(arguments)
         except ValidationError as error:
             raise _bad(command, error) from error
-        return self._begun(person, command, found, parsed)
+        return lambda person: self._begun(person, command, found, parsed)
 
     def run_query(self, person: Person, command: str, pairs: Iterable[tuple[str, str]]) -> Answer:
         """Begin a command that reads, its arguments being the `pairs` of a URL's query.

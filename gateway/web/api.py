@@ -7,7 +7,7 @@ cannot send JSON without asking first, and is refused for its `Origin` alone.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from gateway.admin.commands import Answer, Commands
+from gateway.admin.commands import Answer, Begin, Commands
 from gateway.admin.people import ENDPOINT, SCOPE, People
 from gateway.admin.person import Person
 from gateway.domain.document import DEEPEST
@@ -147,8 +147,20 @@ class ApiEndpoint:
         credential = await self._credential(request, source_ip)
         person = await self._people.by_credential(credential, source_ip=source_ip)
         command = _command(request)
+        async with self._noted(person, command):
+            begin = await self._asked(request, person, command)
+        if request.method == "POST":
+            # The rest of a request comes as late as its sender likes: who it is, is asked once more.
+            person = await self._people.by_credential(credential, source_ip=source_ip)
+        async with self._noted(person, command):
+            still = self._still(person, credential, command)
+            note = partial(self._note, person, command)
+            return await _answered(begin(person), still, note)
+
+    @asynccontextmanager
+    async def _noted(self, person: Person, command: str) -> AsyncIterator[None]:
         try:
-            return await self._obeyed(request, person, credential, command)
+            yield
         except GatewayError as error:
             await self._note(person, command, error)
             raise
@@ -181,19 +193,34 @@ class ApiEndpoint:
             raise Unauthenticated("an access token is required")
         return credential
 
-    async def _obeyed(
-        self, request: Request, person: Person, credential: Credential, command: str
-    ) -> Response:
+    async def _asked(self, request: Request, person: Person, command: str) -> Begin:
+        """Return what begins the command that a request asks for, once all of it has been read."""
         reads = self._commands.reads(command)
         if reads is None:
             raise NotFound("there is no such command")
         allowed = "GET" if reads else "POST"
         if request.method != allowed:
             raise _OtherMethod(allowed)
-        still = self._still(person, credential, command)
-        note = partial(self._note, person, command)
-        begun = await self._begun(request, person, command, reads=reads)
-        return await _answered(begun, still, note)
+        if reads:
+            return lambda who: self._commands.run_query(who, command, _pairs(request))
+        if request.scope["query_string"]:
+            raise BadCommand("send the arguments in the body")
+        kinds = [kind.partition(";")[0].strip() for kind in request.headers.getlist("content-type")]
+        if kinds != ["application/json"]:
+            raise _UnsupportedType("send application/json")
+        body = await self._body(request)
+        return await in_turn(person.name, weight(body), self._read, command, body)
+
+    def _read(self, command: str, body: bytes) -> Begin:
+        """Return what begins the command with what a body says, which may be much and is nobody's yet."""
+        try:
+            require_small(body, DEEPEST)
+            arguments = orjson.loads(body)
+        except ValueError as error:
+            raise BadCommand("the body is not JSON, or too much of it") from error
+        if not isinstance(arguments, dict):
+            raise BadCommand("the body must be a JSON object")
+        return self._commands.read(command, orjson.dumps(arguments))
 
     def _still(
         self, person: Person, credential: Credential, command: str
@@ -213,30 +240,6 @@ class ApiEndpoint:
                 raise changed
 
         return still
-
-    async def _begun(
-        self, request: Request, person: Person, command: str, *, reads: bool
-    ) -> Answer:
-        if reads:
-            return self._commands.run_query(person, command, _pairs(request))
-        if request.scope["query_string"]:
-            raise BadCommand("send the arguments in the body")
-        kinds = [kind.partition(";")[0].strip() for kind in request.headers.getlist("content-type")]
-        if kinds != ["application/json"]:
-            raise _UnsupportedType("send application/json")
-        body = await self._body(request)
-        return await in_turn(person.name, weight(body), self._read, person, command, body)
-
-    def _read(self, person: Person, command: str, body: bytes) -> Answer:
-        """Return the command begun with what a body says, which may be much and is nobody's yet."""
-        try:
-            require_small(body, DEEPEST)
-            arguments = orjson.loads(body)
-        except ValueError as error:
-            raise BadCommand("the body is not JSON, or too much of it") from error
-        if not isinstance(arguments, dict):
-            raise BadCommand("the body must be a JSON object")
-        return self._commands.run(person, command, orjson.dumps(arguments))
 
     async def _body(self, request: Request) -> bytes:
         body = bytearray()

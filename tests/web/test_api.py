@@ -1,6 +1,7 @@
 """The admin API: a token and nothing else opens it, and a browser page has none."""
 
 import threading
+from collections.abc import Callable
 from itertools import count, product
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from gateway import turns
 from gateway.domain import nodes
 from gateway.web import api
-from tests.admin.world import principal, sighting
+from tests.admin.world import principal, sighting, user
 from tests.web.api_site import HOST, JSON, METADATA, TOKEN, ApiSite
 from tests.web.asgi import Exchange
 
@@ -227,6 +228,61 @@ async def test_a_post_takes_no_arguments_from_its_query():
 @pytest.mark.parametrize("path", ["shell", "users", "users/add/otto", "users.add;ls", "users/add "])
 async def test_there_is_nothing_but_the_commands(path):
     assert refused(await ApiSite().post(path, {})) == (404, "not_found")
+
+
+async def held_back(site: ApiSite, meanwhile: Callable[[], object]) -> Exchange:
+    """Ask for a person to be added, with a body that comes once something else has happened."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        async def late() -> Any:
+            meanwhile()
+            return await receive()
+
+        await site.app(scope, late, send)
+
+    return await Exchange(chunks=(ADD,)).ask(app, "POST", "/api/v1/users/add", (HOST, TOKEN, JSON))
+
+
+async def test_whoever_was_disabled_while_their_body_was_held_back_changes_nothing():
+    site = ApiSite()
+    site.world.users.add(user("ada"))
+    answer = await held_back(site, lambda: site.world.users.change("u_emma", disabled=True, at=0.0))
+    assert refused(answer) == (401, "unauthenticated")
+    assert len(site.world.users.all()) == 2
+    (record,) = site.world.written
+    assert (record["kind"], record["verdict"]) == ("auth", "deny")
+
+
+async def test_whoever_lost_their_role_while_their_body_was_held_back_changes_nothing():
+    site = ApiSite()
+    groups = frozenset({"users"})
+    answer = await held_back(site, lambda: site.world.users.change("u_emma", groups=groups, at=0.0))
+    assert refused(answer) == (403, "forbidden")
+    assert len(site.world.users.all()) == 1
+    (record,) = site.world.written
+    assert (record["code"], record["roles"]) == ("forbidden", ["user"])
+
+
+async def test_whoever_was_given_a_role_while_their_body_came_has_it():
+    site = ApiSite()
+    site.world.users.change("u_emma", groups=frozenset({"users"}), at=0.0)
+    groups = frozenset({"admins"})
+    answer = await held_back(site, lambda: site.world.users.change("u_emma", groups=groups, at=0.0))
+    assert answer.status == 200
+
+
+async def test_whoever_was_disabled_while_what_they_sent_waited_for_its_turn_changes_nothing(
+    monkeypatch,
+):
+    site = ApiSite()
+
+    async def turn(who: str, weight: int, work: Callable[..., Any], *args: Any) -> Any:
+        site.world.users.change("u_emma", disabled=True, at=0.0)
+        return work(*args)
+
+    monkeypatch.setattr(api, "in_turn", turn)
+    assert refused(await site.post("users/add", {"name": "otto"})) == (401, "unauthenticated")
+    assert len(site.world.users.all()) == 1
 
 
 async def test_a_large_body_is_not_read_to_its_end():

@@ -1,8 +1,9 @@
 """The admin API takes bound tokens, each with a proof for its own request."""
 
-from gateway.domain.identity import BoundToken, Credential, Proof
+from gateway.domain.identity import BoundToken, Credential, Principal, Proof
 from gateway.errors import ProofRefused
-from tests.web.api_site import METADATA, ApiSite
+from gateway.oauth.seen_proofs import SeenProofs
+from tests.web.api_site import JSON, METADATA, ApiSite
 
 ALGORITHMS = ("ES256", "EdDSA")
 SAID = f'scope="admin", resource_metadata="{METADATA}"'
@@ -26,6 +27,29 @@ async def test_a_bound_token_with_a_proof_is_its_holders():
     answer = await ApiSite(proven=reader, proofs=ALGORITHMS).ask("GET", "whoami", BOUND, PROOF)
     assert answer.status == 200
     assert reader.asked == [("GET", "/api/v1/whoami", "good", "canary.proof.text")]
+
+
+async def test_a_proof_is_good_for_a_change_and_looked_at_again_for_it_is_no_second_use(
+    monkeypatch,
+):
+    site = ApiSite(proven=Reader(), proofs=ALGORITHMS)
+    seen, known, looks = SeenProofs(since=0.0), site.world.tokens.authenticate, []
+
+    async def authenticate(credential: Credential, endpoint: str) -> Principal:
+        assert isinstance(credential, BoundToken)
+        looks.append(credential)
+        try:
+            await seen.use_soon(credential.proof, owner="emma", now=1.0)
+        except ValueError as error:
+            raise ProofRefused("no valid proof", detail=str(error)) from error
+        return await known(credential, endpoint)
+
+    monkeypatch.setattr(site.world.tokens, "authenticate", authenticate)
+    body = (b'{"name": "otto"}',)
+    answer = await site.ask("POST", "users/add", BOUND, PROOF, JSON, chunks=body)
+    assert (answer.status, len(looks)) == (200, 2)
+    again = await site.ask("POST", "users/add", BOUND, PROOF, JSON, chunks=body)
+    assert again.status == 401
 
 
 async def test_without_a_good_proof_it_is_refused_and_recorded():
