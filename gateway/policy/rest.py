@@ -168,10 +168,16 @@ class RestEngine:
         """Ask how many people must approve a definition; one, if the policy does not say.
 
         Raises:
-            PolicyUnavailable: No answer in time, or not one of the agreed shape.
+            PolicyUnavailable: No answer in time, or not one of the agreed shape; or none, and
+                nothing shows that the server has its policy.
 
         """
-        return read_pin_approvals((await self._ask("pin_approvals", question)).get("result", 1))
+        answer = await self._ask("pin_approvals", question)
+        if "result" not in answer and not self._known and not _revision(answer):
+            await self._require_sources()
+            # Asked once more: the first answer may be of the moment before it had them.
+            answer = await self._ask("pin_approvals", question)
+        return read_pin_approvals(answer.get("result", 1))
 
     async def self_approval(self, question: Mapping[str, Any]) -> bool:
         """Ask whether the person whose call it is may say yes to it; no, if the policy is silent.
@@ -229,6 +235,16 @@ class RestEngine:
         if not found:
             raise PolicyUnavailable("the policy server does not say which policy it has")
         return found
+
+    async def _require_sources(self) -> None:
+        """Go on only if the server has the policy that it was last seen with, by its Rego.
+
+        A server that has begun anew and not loaded its policy yet answers as one whose policy has no
+        such rule.
+        """
+        fetched = await self._fetched_digest()
+        if not fetched or fetched != self.digest:
+            raise PolicyUnavailable("the policy server does not show that it has its policy")
 
     async def _fetched_digest(self) -> str:
         """Return the digest of the server's Rego, for a server without bundles."""

@@ -70,6 +70,15 @@ async def test_an_opa_server_is_read_alike(opa: Opa) -> None:
         await engine.close()
 
 
+async def test_our_own_opa_server_without_the_rule_wants_one(opa: Opa) -> None:
+    policy = prepare(opa, Sources(files={"p.rego": DECISION.encode()}), {})
+    engine = await ManagedEngine.start(opa, policy, deadline=5.0)
+    try:
+        assert await engine.pin_approvals(of_tier("T3")) == 1
+    finally:
+        await engine.close()
+
+
 async def test_without_a_policy_nothing_says_that_one_is_enough() -> None:
     with pytest.raises(PolicyUnavailable):
         await RefusingEngine(digest="").pin_approvals(of_tier("T0"))

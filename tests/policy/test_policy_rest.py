@@ -178,6 +178,78 @@ async def test_a_server_without_bundles_is_named_by_its_rego(serve: Serve) -> No
     assert len(decision.policy_digest) == 71
 
 
+class Central:
+    """A central server whose policy may be there or not, and says how many people must approve."""
+
+    def __init__(self, *, bundles: bool, people: int | None) -> None:
+        self.there = True
+        self.raw = "package a"
+        self._bundles = bundles
+        self._people = people
+
+    async def answer(self, request: web.Request) -> web.Response:
+        provenance = {"version": "1"} | (PROVENANCE["provenance"] if self._shows_bundles else {})
+        result: Any = self._people if request.path.endswith("/pin_approvals") else "hold"
+        if request.path == "/v1/policies":
+            result = [{"id": "a", "raw": self.raw, "ast": {}}] if self.there else []
+        elif not self.there:
+            result = None
+        return web.json_response(
+            {"provenance": provenance} | ({} if result is None else {"result": result})
+        )
+
+    @property
+    def _shows_bundles(self) -> bool:
+        return self._bundles and self.there
+
+
+@pytest.mark.parametrize("bundles", [True, False])
+@pytest.mark.parametrize("people", [None, 2])
+async def test_a_server_that_has_not_loaded_its_policy_does_not_say_that_one_person_is_enough(
+    serve: Serve, bundles: bool, people: int | None
+) -> None:
+    central = Central(bundles=bundles, people=people)
+    engine = await RestEngine.connect(OpaServer(url=await serve(central.answer)), deadline=2.0)
+    assert await engine.pin_approvals(GOOD) == (people or 1)
+    central.there = False
+    for _ in range(2):
+        with pytest.raises(PolicyUnavailable, match="its policy"):
+            await engine.pin_approvals(GOOD)
+        await engine.refresh()
+    central.there = True
+    await engine.refresh()
+    assert await engine.pin_approvals(GOOD) == (people or 1)
+    await engine.close()
+
+
+async def test_a_server_without_bundles_that_has_another_policy_now_is_looked_at_first(
+    serve: Serve,
+) -> None:
+    central = Central(bundles=False, people=None)
+    engine = await RestEngine.connect(OpaServer(url=await serve(central.answer)), deadline=2.0)
+    central.raw = "package b"
+    with pytest.raises(PolicyUnavailable, match="its policy"):
+        await engine.pin_approvals(GOOD)
+    await engine.refresh()
+    assert await engine.pin_approvals(GOOD) == 1
+    await engine.close()
+
+
+async def test_a_policy_that_is_loaded_between_two_looks_says_how_many_people_approve(
+    serve: Serve,
+) -> None:
+    central = Central(bundles=False, people=2)
+
+    async def handler(request: web.Request) -> web.Response:
+        central.there = central.there or request.path == "/v1/policies"
+        return await central.answer(request)
+
+    engine = await RestEngine.connect(OpaServer(url=await serve(handler)), deadline=2.0)
+    central.there = False
+    assert await engine.pin_approvals(GOOD) == 2
+    await engine.close()
+
+
 async def test_a_server_that_is_too_slow_gives_no_answer(serve: Serve) -> None:
     async def handler(_: web.Request) -> web.Response:
         await asyncio.sleep(1)
