@@ -72,6 +72,14 @@ class Resources:
             return None
         return uri[length:] if uri[length:] in self.uris else None
 
+    def asked_for(self, uri: str) -> str | None:
+        """Return the endpoint that a request's `resource` names, or nothing.
+
+        ChatGPT and others add the slash of a folder to what our document says, and to each request
+        of theirs. What a token or an assertion is for is spelt one way: `endpoint_of`.
+        """
+        return self.endpoint_of(uri.removesuffix("/"))
+
     @staticmethod
     def scopes_of(endpoint: str) -> tuple[str, ...]:
         """Return every scope that some operation of `endpoint` needs."""
@@ -111,8 +119,7 @@ class Resources:
         if len(uris) > 1:
             raise OAuthError(ErrorCode.INVALID_TARGET, "a token is for one resource")
         if uris:
-            # ChatGPT and others add the slash of a folder to what our document says.
-            endpoint = self.endpoint_of(uris[0].removesuffix("/"))
+            endpoint = self.asked_for(uris[0])
         elif client.kind is ClientKind.REGISTERED and len(client.resources) == 1:
             (endpoint,) = client.resources
         else:

@@ -1,7 +1,8 @@
 """What clients in the field do, step by step, as their users and makers told it: see each file's `source`.
 
 source: where it was told, and when
-steps:  one request each, with what must come back; `{name}` stands for what is known by then
+steps:  one request each, with what must come back; `{name}` stands for what is known by then; one with
+        `allowed` a person opens, who says yes: the code that comes of it is known by that name
 after:  what the record says then
 alone:  whether it is at a gateway of its own, which it leaves unfit for others
 
@@ -9,6 +10,7 @@ tools:  definitions of a `server`, by their names, in the place of steps
 lint:   by host, what is told of them as an error
 """
 
+import asyncio
 import http.client
 import json
 import re
@@ -16,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 import yaml
@@ -26,6 +28,7 @@ from gateway.pins.portability import troubles
 from tests.e2e.own import own_gateway
 from tests.e2e.scripted import raw_in_a_thread
 from tests.e2e.site import Corridor
+from tests.e2e.test_grants_and_runs import person
 from tests.running import rules_in
 
 HERE = Path(__file__).parent
@@ -99,6 +102,9 @@ def play_at(gateway: Corridor, name: str) -> None:
 
 
 def _played(gateway: Corridor, step: Mapping[str, Any], known: dict[str, str]) -> None:
+    if "allowed" in step:
+        known[step["allowed"]] = asyncio.run(_allowed(gateway, step, known))
+        return
     for _ in range(step.get("times", 1)):
         status, headers, body = _sent(gateway, step, known)
         expected = step["expect"]
@@ -119,6 +125,15 @@ def _played(gateway: Corridor, step: Mapping[str, Any], known: dict[str, str]) -
         for name, path in step.get("keep", {}).items():
             kept = headers[path[1:]] if path.startswith("@") else _at(_message(headers, body), path)
             known[name] = str(kept)
+
+
+async def _allowed(gateway: Corridor, step: Mapping[str, Any], known: Mapping[str, str]) -> str:
+    browser = await person(gateway)
+    query = urlencode(_filled(step["query"], known))
+    page = await browser.get(f"{gateway.url}{step['path']}?{query}")
+    page = await browser.submit(page.form("consent"), page, action="approve")
+    (code,) = parse_qs(urlsplit(page.leaves_for).query)["code"]
+    return code
 
 
 def _sent(

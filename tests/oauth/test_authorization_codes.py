@@ -126,7 +126,8 @@ async def test_a_replay_that_is_wrong_in_something_ends_nothing(issuer, wrong):
         ({"code": ""}, "invalid_request"),
         ({"code": "x"}, "invalid_grant"),
         ({"resource": WEB_URI}, "invalid_target"),
-        ({"resource": MAIL_URI + "/"}, "invalid_target"),
+        ({"resource": MAIL_URI + "//"}, "invalid_target"),
+        ({"resource": MAIL_URI + "/x"}, "invalid_target"),
         ({"resource": PUBLIC_URL}, "invalid_target"),
         ({"resource": "mail"}, "invalid_target"),
     ],
@@ -137,6 +138,12 @@ async def test_what_is_wrong_in_something_gets_no_token_and_burns_no_code(issuer
     status, body = await issuer.redeem(code, **{"code": code, **wrong})
     assert (status, body["error"]) == (401 if error == "invalid_client" else 400, error)
     assert (await issuer.redeem(code))[0] == 200
+
+
+async def test_a_resource_may_end_with_a_slash_and_the_token_is_for_the_same(issuer):
+    status, body = await issuer.redeem(issuer.code(), resource=MAIL_URI + "/")
+    assert status == 200
+    assert issuer.read(body).audience == MAIL_URI
 
 
 async def test_a_code_lives_for_a_minute(issuer):

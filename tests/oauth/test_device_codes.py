@@ -11,7 +11,7 @@ from gateway.errors import Unauthenticated
 from gateway.oauth.device import ALPHABET
 from gateway.oauth.protocol import token_hash
 from tests.oauth.issuing import ALICE, APP, SCOPES, Issuer
-from tests.oauth.world import MAIL, NOW, PUBLIC_URL, client
+from tests.oauth.world import MAIL, MAIL_URI, NOW, PUBLIC_URL, client
 
 PENDING = {
     "error": "authorization_pending",
@@ -232,6 +232,15 @@ async def test_a_device_that_names_another_resource_at_the_end_gets_nothing(issu
     status, body = await issuer.poll(code, resource=PUBLIC_URL + "/mcp/web")
     assert (status, body["error"]) == (400, "invalid_target")
     assert (await issuer.poll(code))[0] == 200
+
+
+async def test_a_resource_may_end_with_a_slash(issuer):
+    slash = MAIL_URI + "/"
+    code = await begun(issuer, resource=slash)
+    issuer.approve(code)
+    status, body = await issuer.poll(code, resource=slash)
+    assert status == 200
+    assert issuer.read(body).audience == MAIL_URI
 
 
 async def test_a_person_who_was_disabled_meanwhile_approves_nothing(issuer):

@@ -216,6 +216,7 @@ async def test_an_assertion_that_is_wrong_in_something_gives_no_token(trusting, 
         ({"resource": {}}, {}),
         ({"resource": "https://other.example/mcp/mail"}, {}),
         ({}, {"resource": PUBLIC_URL + "/mcp/web"}),
+        ({"resource": MAIL_URI + "/"}, {}),
     ],
 )
 async def test_the_claim_says_for_what_and_the_request_can_only_say_the_same(
@@ -225,9 +226,10 @@ async def test_the_claim_says_for_what_and_the_request_can_only_say_the_same(
     assert (status, body["error"]) == (400, "invalid_target")
 
 
-async def test_a_list_of_one_resource_is_that_resource(trusting):
+@pytest.mark.parametrize("slash", ["", "/"])
+async def test_a_list_of_one_resource_is_that_resource(trusting, slash):
     status, body = await trusting.answer(
-        **form_of(id_jag(resource=[MAIL_URI], aud=[PUBLIC_URL]), resource=MAIL_URI)
+        **form_of(id_jag(resource=[MAIL_URI], aud=[PUBLIC_URL]), resource=MAIL_URI + slash)
     )
     assert status == 200
     await trusting.admit(body, MAIL)

@@ -207,6 +207,12 @@ def test_a_uri_with_letters_that_only_look_alike_is_no_resource():
     assert resources.endpoint_of("https://\u212a.example/mcp") is None
 
 
+def test_a_slash_more_is_of_a_request_and_of_no_token():
+    assert RESOURCES.asked_for(MAIL_URI + "/") == MAIL
+    assert RESOURCES.asked_for(MAIL_URI + "//") is None
+    assert RESOURCES.endpoint_of(MAIL_URI + "/") is None
+
+
 def test_a_uri_of_ours_that_is_no_endpoint_is_no_resource():
     assert RESOURCES.endpoint_of(MAIL_URI) == MAIL
     assert RESOURCES.endpoint_of(PUBLIC_URL + "/mcp/none") is None

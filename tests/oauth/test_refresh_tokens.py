@@ -479,6 +479,13 @@ async def test_what_the_grant_does_not_cover_is_refused_and_uses_nothing_up(issu
     assert (await issuer.refresh(second["refresh_token"], resource=MAIL_URI))[0] == 200
 
 
+async def test_a_resource_may_end_with_a_slash(issuer):
+    first = await issuer.signed_in()
+    status, second = await issuer.refresh(first["refresh_token"], resource=MAIL_URI + "/")
+    assert status == 200
+    assert issuer.read(second).audience == MAIL_URI
+
+
 async def test_a_token_may_carry_less_and_the_rest_is_not_lost(issuer):
     first = await issuer.signed_in()
     _, second = await issuer.refresh(first["refresh_token"], scope="tools:call")

@@ -299,8 +299,9 @@ async def test_a_token_for_a_program_is_for_no_other_endpoint(
     await refused(issuer, "invalid_target", resource=resource)
 
 
-async def test_the_endpoint_may_be_named(issuer: Issuer) -> None:
-    assert await granted(issuer, resource=PUBLIC_URL + ALL)
+@pytest.mark.parametrize("slash", ["", "/"])
+async def test_the_endpoint_may_be_named(issuer: Issuer, slash: str) -> None:
+    assert await granted(issuer, resource=PUBLIC_URL + ALL + slash)
 
 
 async def test_a_token_that_has_ended_is_traded_for_nothing(issuer: Issuer) -> None:

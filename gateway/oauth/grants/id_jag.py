@@ -80,7 +80,7 @@ class IdentityAssertionGrant(Issuing, IDJAGGrant):
         # The claim alone says what it is for; a parameter can only say the same.
         uri = named[0] if isinstance(named, list) and len(named) == 1 else named
         endpoint = resources.endpoint_of(uri) if isinstance(uri, str) else None
-        asked = {resources.endpoint_of(other) for other in self.request.resources}
+        asked = {resources.asked_for(other) for other in self.request.resources}
         if endpoint is None or asked - {endpoint} or not resources.open_to(self.asking, endpoint):
             raise OAuthError(ErrorCode.INVALID_TARGET, "the assertion is for another resource")
         self.request.endpoint = endpoint

@@ -95,7 +95,7 @@ class Issuing(BaseGrant):
 
         """
         resources, asked = self.server.resources, self.request.resources
-        others = [uri for uri in asked if resources.endpoint_of(uri) != grant.endpoint]
+        others = [uri for uri in asked if resources.asked_for(uri) != grant.endpoint]
         if others or not resources.open_to(self.asking, grant.endpoint):
             raise OAuthError(ErrorCode.INVALID_TARGET, "the grant is for another resource")
 

@@ -73,7 +73,7 @@ class RunTokenGrant(Issuing, BaseGrant, TokenEndpointMixin):
         if any(name in form for name in _MEANT_FOR_OTHERS):
             _refuse("the program is the actor, and the endpoint is the one of the subject token")
         resources = self.server.resources
-        if any(resources.endpoint_of(uri) != AGGREGATE for uri in self.request.resources):
+        if any(resources.asked_for(uri) != AGGREGATE for uri in self.request.resources):
             raise OAuthError(ErrorCode.INVALID_TARGET, "such a token is for all servers' endpoint")
 
     def create_token_response(self) -> Response:
