@@ -56,6 +56,8 @@ class Carried:
 
     scopes: frozenset[str] = frozenset()
     """What it is for; nothing where the plane does not say."""
+    audience: str = ""
+    """The one resource that it is for; empty where it is for several, or the plane does not say."""
     grant_id: str = ""
     token_id: str = ""
     is_bound: bool = False

@@ -74,7 +74,7 @@ class PlaneGate:
         if credential.shown is not None:
             _require_unbound(credential.shown)
             if credential.issuer == self._own_issuer:
-                self._require_good(credential.shown, client)
+                self._require_good(credential.shown, client, credential.server)
         user = self._user(credential, client)
         seen = self._seen.get(credential)
         if seen is not None and seen[1] is user and seen[2] is client and seen[0].people == people:
@@ -83,11 +83,12 @@ class PlaneGate:
         self._seen.put(credential, (principal, user, client), 2 * octets_of(principal))
         return principal
 
-    def _require_good(self, token: Carried, client: Client | None) -> None:
-        """Return if a token of ours would open our own door as well.
+    def _require_good(self, token: Carried, client: Client | None, server: UpstreamId) -> None:
+        """Return if a token of ours would open our own door to `server` as well.
 
         Raises:
-            Unauthenticated: It was revoked, its client was removed, or it names somebody who acts.
+            Unauthenticated: It was revoked, its client was removed, it names somebody who acts, or it
+                is for another server.
 
         """
         if token.is_for_another:
@@ -96,6 +97,9 @@ class PlaneGate:
             raise Unauthenticated("the client is not known here", detail="a token by a plane")
         if self._is_revoked(token.grant_id, token.token_id):
             raise Unauthenticated("the access token was revoked", detail=token.token_id)
+        doors = {AGGREGATE} if server == OWN else {AGGREGATE, f"{AGGREGATE}/{server}"}
+        if token.audience not in {self._own_issuer + door for door in doors}:
+            raise _no_good("other_audience", "the token is for another server than this")
 
     def _user(self, said: Asserted, client: Client | None) -> User | None:
         """Return the person; `None` for a client that acts for itself, and for a stranger who is vouched for.

@@ -294,8 +294,12 @@ def _said(plane: Plane, claims: Mapping[str, Any], *, are_whole: bool) -> Assert
 def _carried(claims: Mapping[str, Any]) -> Carried:
     """Return what a token says of itself (RFC 9068 section 2.2, RFC 7800 section 3, RFC 8693 section 4.1)."""
     scope, grant, token = (claims.get(name) for name in ("scope", "gid", "jti"))
+    audience = claims.get("aud")
+    if isinstance(audience, list) and len(audience) == 1:
+        (audience,) = audience
     return Carried(
         scopes=frozenset(scope.split()) if isinstance(scope, str) else frozenset(),
+        audience=audience if isinstance(audience, str) else "",
         grant_id=grant if isinstance(grant, str) else "",
         token_id=token if isinstance(token, str) else "",
         is_bound="cnf" in claims,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gateway.planes.envoy_checks import asked_in, problems_of_envoy
-from gateway.planes.parts import Found, within
+from gateway.planes.parts import Found, is_for_one, within
 
 _ASKED_ABOUT: Final = (
     "tools/call",
@@ -44,6 +44,7 @@ def problems_of(content: Any) -> list[str]:
         found += [problem for each in processors or [{}] for problem in _processor(each)]
     if agents:
         found += _unasked(content)
+        found += _audiences(content)
     return list(dict.fromkeys(found))
 
 
@@ -60,6 +61,23 @@ def _unasked(content: Any) -> Iterator[str]:
         if servers and not asks:
             name = one.get("name") or one.get("matches") or "one"
             yield f"routes: {name} asks nobody; add mcpGuardrails to its policies"
+
+
+def _audiences(content: Any) -> Iterator[str]:
+    """Yield whose tokens are good at more servers than one, wherever Douane is asked about their calls."""
+    routes = [one for one in within(content) if isinstance(one.get("backends"), list)]
+    others = [one for one in routes if not any("mcpGuardrails" in part for part in within(one))]
+    unseen = {id(part) for one in others for part in within(one)}
+    for one in within(content):
+        tokens = one.get("jwtAuth")
+        if id(one) in unseen or not isinstance(tokens, Mapping):
+            continue
+        for each in tokens.get("providers") or [tokens]:
+            if not is_for_one(each):
+                yield (
+                    f"audiences: a token of {each.get('issuer', 'anybody')} for another server is good; "
+                    "write the one of the server"
+                )
 
 
 def _processor(found: Found) -> Iterator[str]:

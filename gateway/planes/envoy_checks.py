@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gateway.planes.configs import JWT
-from gateway.planes.parts import Found, type_of, within
+from gateway.planes.parts import Found, is_for_one, type_of, within
 
 _PROC: Final = "envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor"
 _AUTHZ: Final = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz"
@@ -13,6 +13,7 @@ _KINDS: Final = frozenset({_PROC, _AUTHZ})
 _MANAGER: Final = (
     "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 )
+_TOKENS: Final = "envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication"
 _TCP: Final = "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy"
 _PROC_ROUTE: Final = "envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute"
 _AUTHZ_ROUTE: Final = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute"
@@ -45,14 +46,16 @@ def spelled(content: Any) -> Any:
     """Return `content` with its members spelled in one way: protobuf takes `aName` for `a_name`."""
     if isinstance(content, Mapping):
         return {
-            _CAPITAL.sub(r"_\1", name).lower()
-            if isinstance(name, str) and "." not in name
-            else name: spelled(one)
+            _spelt(name) if isinstance(name, str) else name: spelled(one)
             for name, one in content.items()
         }
     if isinstance(content, Sequence) and not isinstance(content, str):
         return [spelled(one) for one in content]
     return content
+
+
+def _spelt(name: str) -> str:
+    return name if "." in name else _CAPITAL.sub(r"_\1", name).lower()
 
 
 def problems_of_envoy(content: Any) -> Iterator[str]:
@@ -65,6 +68,8 @@ def problems_of_envoy(content: Any) -> Iterator[str]:
     for one in within(content):
         yield from _route(one)
         yield from _around(one)
+        if type_of(one) == _TOKENS:
+            yield from _audiences(one)
     if not any(one.get("payload_in_metadata") == "claims" for one in within(content)):
         yield "payload_in_metadata: who calls is not told; write claims"
 
@@ -112,6 +117,24 @@ def _proc(found: Found) -> Iterator[str]:
     options = (found.get("metadata_options") or {}).get("forwarding_namespaces") or {}
     if JWT not in (options.get("untyped") or ()):
         yield f"metadata_options: who calls is not told; forward {JWT}"
+
+
+def _audiences(tokens: Found) -> Iterator[str]:
+    """Yield which tokens that Douane is told of are good at more servers than one."""
+    apart = [
+        one["provider_and_audiences"]
+        for one in within(tokens)
+        if isinstance(one.get("provider_and_audiences"), Mapping)
+    ]
+    wanted = [one for one in within(tokens) if "provider_name" in one and one not in apart]
+    by_itself = {_spelt(str(one["provider_name"])) for one in wanted}
+    for name, provider in (tokens.get("providers") or {}).items():
+        if provider.get("payload_in_metadata") != "claims":
+            continue
+        ours = [one for one in apart if _spelt(str(one.get("provider_name"))) == name]
+        counting = ours if ours and name not in by_itself else [provider, *ours]
+        if not all(is_for_one(one) for one in counting):
+            yield f"audiences: a token for another server is good by {name}; write the one of its server"
 
 
 def _managers(content: Any) -> Iterator[str]:

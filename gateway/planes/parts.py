@@ -20,3 +20,11 @@ def within(content: Any) -> Iterator[Found]:
     elif isinstance(content, Sequence) and not isinstance(content, str):
         for inner in content:
             yield from within(inner)
+
+
+def is_for_one(found: Found) -> bool:
+    """Whether `found` takes tokens of one audience alone."""
+    audiences = found.get("audiences")
+    return (
+        isinstance(audiences, Sequence) and not isinstance(audiences, str) and len(audiences) == 1
+    )

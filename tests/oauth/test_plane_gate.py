@@ -1,6 +1,7 @@
 """Whom a plane names is who they are here, or nobody."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.oauth.world import NOW, PUBLIC_URL, client
 
 ENDPOINT = "/access/v1/evaluation"
 ELSEWHERE = "https://idp.example"
+ALL = f"{PUBLIC_URL}/mcp"
 EDGE = Plane(
     name="edge",
     key_digest=b"",
@@ -52,16 +54,16 @@ async def test_a_person_has_the_groups_that_they_have_here(house: House) -> None
         assert not found.trusted_host
 
 
-def add_assistant(house: House) -> None:
-    house.stores.clients.add(replace(client().client, id="assistant"))
+def add_assistant(house: House, **said: Any) -> None:
+    house.stores.clients.add(replace(client().client, id="assistant", **said))
 
 
 async def test_a_token_that_a_plane_shows_allows_what_it_is_for(house: House) -> None:
     add_assistant(house)
     plane = replace(EDGE, scopes=frozenset({"tools:call", "tools:list"}))
-    said = replace(SAID, shown=Carried(scopes=frozenset({"tools:list"})))
+    said = replace(SAID, shown=Carried(scopes=frozenset({"tools:list"}), audience=ALL))
     assert (await gate(house, plane).authenticate(said, ENDPOINT)).scopes == {"tools:list"}
-    unsaid = replace(SAID, shown=Carried())
+    unsaid = replace(SAID, shown=Carried(audience=ALL))
     assert (await gate(house, plane).authenticate(unsaid, ENDPOINT)).scopes == frozenset()
     elsewhere = replace(unsaid, issuer=ELSEWHERE)
     vouching = gate(house, replace(plane, vouches=True))
@@ -95,7 +97,10 @@ async def test_a_token_of_ours_that_is_good_nowhere_is_good_by_no_plane(
 ) -> None:
     add_assistant(house)
     said = replace(
-        SAID, shown=Carried(grant_id="g", token_id="t", is_for_another=why == "for another")
+        SAID,
+        shown=Carried(
+            grant_id="g", token_id="t", audience=ALL, is_for_another=why == "for another"
+        ),
     )
     if why == "revoked":
         assert (await gate(house).authenticate(said, ENDPOINT)).subject == "alice"
@@ -104,6 +109,38 @@ async def test_a_token_of_ours_that_is_good_nowhere_is_good_by_no_plane(
         said = replace(said, client_id="nobody")
     with pytest.raises(Unauthenticated):
         await gate(house).authenticate(said, ENDPOINT)
+
+
+@pytest.mark.parametrize(
+    ("audience", "server", "is_good"),
+    [
+        (f"{ALL}/mail", "mail", True),
+        (ALL, "mail", True),
+        (f"{ALL}/crm", "mail", False),
+        (f"{ALL}/mail", "crm", False),
+        (f"{ALL}/mail/", "mail", False),
+        (f"{PUBLIC_URL}/api/v1", "mail", False),
+        ("https://other.example/mcp/mail", "mail", False),
+        ("", "mail", False),
+        (ALL, "", True),
+        (f"{ALL}/", "", False),
+    ],
+)
+async def test_a_token_of_ours_for_one_server_is_good_at_no_other_by_a_plane(
+    house: House, *, audience: str, server: str, is_good: bool
+) -> None:
+    add_assistant(house, kind=ClientKind.DYNAMIC)
+    said = replace(SAID, shown=Carried(audience=audience), server=UpstreamId(server))
+    if is_good:
+        assert (await gate(house).authenticate(said, ENDPOINT)).subject == "alice"
+    else:
+        with pytest.raises(Unauthenticated) as refused:
+            await gate(house).authenticate(said, ENDPOINT)
+        assert refused.value.reasons[0][0] == "other_audience"
+    # What the tokens of others are for is between them and the plane.
+    elsewhere = replace(said, issuer=ELSEWHERE)
+    vouching = gate(house, replace(EDGE, vouches=True))
+    assert (await vouching.authenticate(elsewhere, ENDPOINT)).subject == "alice"
 
 
 async def test_the_id_that_our_tokens_name_a_person_by_names_them_here(house: House) -> None:

@@ -53,6 +53,10 @@ def route(content: Any) -> Any:
     return connection["typed_config"]["route_config"]["virtual_hosts"][0]["routes"][0]
 
 
+def provider(content: Any) -> Any:
+    return filters_of(content)["jwt_authn"]["providers"]["gh"]
+
+
 OFF = {
     "envoy.filters.http.ext_proc": {
         "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute",
@@ -289,6 +293,9 @@ def test_what_a_route_says_of_the_filter_in_other_words_is_told(tmp_path: Path) 
         (lambda one: route(one)["route"], "retry_policy", {"retry_on": "5xx"}, "retry_policy"),
         (route, "typed_per_filter_config", OFF, "disabled"),
         (lambda one: filters_of(one)["jwt_authn"], "providers", {}, "payload_in_metadata"),
+        (provider, "audiences", None, "audiences: a token for another server is good by gh"),
+        (provider, "audiences", [], "audiences: a token for another server is good by gh"),
+        (provider, "audiences", ["a", "b"], "audiences: a token for another server is good by gh"),
     ],
 )  # fmt: skip
 def test_what_ext_proc_would_let_pass_is_told(
@@ -296,7 +303,45 @@ def test_what_ext_proc_would_let_pass_is_told(
 ) -> None:
     content = changed(printed(tmp_path, "envoy", "ext_proc"), found, key, to)
     (problem,) = problems_of(content)
-    assert problem.startswith(f"{told}:")
+    assert problem.startswith(told)
+
+
+def requiring(content: Any, *wanted: Any) -> Any:
+    """Return `content` with a provider of no audiences, and what its rules want of it."""
+    other = changed(content, provider, "audiences", None)
+    tokens = filters_of(other)["jwt_authn"]
+    tokens["providers"]["Gh"] = tokens["providers"].pop("gh")
+    tokens["rules"] = [{"match": {"prefix": "/"}, "requires": one} for one in wanted]
+    return other
+
+
+def apart(*audiences: str) -> Any:
+    return {"providerAndAudiences": {"providerName": "Gh", "audiences": list(audiences)}}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_well"),
+    [
+        ([apart("a"), apart("b")], True),
+        ([{"requires_any": {"requirements": [apart("a")]}}], True),
+        ([apart("a"), apart("a", "b")], False),
+        ([apart("a"), apart()], False),
+        ([apart("a"), {"provider_name": "Gh"}], False),
+        ([{"provider_name": "Gh"}], False),
+        ([], False),
+    ],
+)
+def test_audiences_may_stand_where_a_route_wants_them(
+    tmp_path: Path, wanted: list[Any], *, is_well: bool
+) -> None:
+    problems = problems_of(requiring(printed(tmp_path, "envoy", "ext_proc"), *wanted))
+    assert [one.partition(":")[0] for one in problems] == ["audiences"] * (not is_well)
+
+
+def test_whose_tokens_nobody_here_is_told_may_be_for_anybody(tmp_path: Path) -> None:
+    content = printed(tmp_path, "envoy", "ext_proc")
+    filters_of(content)["jwt_authn"]["providers"]["web"] = {"issuer": "https://web.example"}
+    assert problems_of(content) == []
 
 
 @pytest.mark.parametrize(
@@ -321,6 +366,11 @@ def processor(content: Any) -> Any:
     return one["policies"]["mcpGuardrails"]["processors"][0]
 
 
+def jwt_auth(content: Any) -> Any:
+    (one,) = content["binds"][0]["listeners"][0]["routes"]
+    return one["policies"]["jwtAuth"]
+
+
 @pytest.mark.parametrize(
     ("found", "key", "to", "told"),
     [
@@ -334,6 +384,9 @@ def processor(content: Any) -> Any:
         (lambda one: processor(one)["metadata"], "claims", "jwt.sub", "metadata: claims"),
         (processor, "requestHeaders", {"allowed": []}, "requestHeaders"),
         (processor, "requestHeaders", {"allowed": ["Authorization"]}, "requestHeaders"),
+        (jwt_auth, "audiences", None, "audiences"),
+        (jwt_auth, "audiences", ["a", "b"], "audiences"),
+        (jwt_auth, "providers", [{"issuer": "i", "audiences": ["a"]}, {"issuer": "j"}], "audiences: a token of j"),
     ],
 )  # fmt: skip
 def test_what_agentgateway_would_let_pass_is_told(
@@ -352,6 +405,13 @@ def test_a_route_of_agentgateway_that_asks_nobody_is_told(tmp_path: Path) -> Non
     del routes[1]["policies"]["mcpGuardrails"]
     (problem,) = problems_of(content)
     assert problem.startswith("routes: second asks nobody")
+
+
+def test_a_route_of_agentgateway_to_no_server_of_mcp_may_take_any_token(tmp_path: Path) -> None:
+    content = printed(tmp_path, "agentgateway", "ext_mcp")
+    web = {"backends": [{"host": "web:80"}], "policies": {"jwtAuth": {"issuer": "i"}}}
+    content["binds"][0]["listeners"][0]["routes"].append(web)
+    assert problems_of(content) == []
 
 
 @pytest.mark.parametrize("processors", [[], [{"kind": "cel", "failureMode": "failClosed"}]])

@@ -169,6 +169,10 @@ async def test_what_a_token_says_of_itself_is_told_with_whom_it_names(
     for bound, shown in (
         ({"cnf": {"jkt": "k"}}, Carried(is_bound=True)),
         ({"act": {"sub": "robot"}}, Carried(is_for_another=True)),
+        ({"aud": "https://gw.example/mcp/mail"}, Carried(audience="https://gw.example/mcp/mail")),
+        ({"aud": ["https://gw.example/mcp"]}, Carried(audience="https://gw.example/mcp")),
+        ({"aud": ["https://gw.example/mcp", "https://gw.example/mcp/mail"]}, Carried()),
+        ({"aud": {"mcp": True}}, Carried()),
     ):
         await Envoy(house).asked(call(), claims={**CLAIMED, **bound})
         said = house.plane_gate.said
