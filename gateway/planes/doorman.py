@@ -111,20 +111,28 @@ class Doorman:
 
 
 async def only(requests: AsyncIterator[Asked], context: Context, force: InForce) -> Asked:
-    """Return the one message of a call, which is read only now: whose it is is known.
-
-    What does not come is counted, as what does not come by HTTP.
-    """
-    try:
-        async with asyncio.timeout(_MESSAGE_S):
-            request = await anext(aiter(requests), None)
-    except TimeoutError:
-        force.refused_unread("slow_body", address_of(context))
-        await abort(context, grpc.StatusCode.DEADLINE_EXCEEDED, "the message took too long")
+    """Return the one message of a call, which is read only now: whose it is is known."""
+    request = await in_good_time(requests, context, force)
     if request is None:
         force.refused_unread("protocol_error", address_of(context))
         await abort(context, grpc.StatusCode.INVALID_ARGUMENT, "no message came")
     return request
+
+
+async def in_good_time(
+    requests: AsyncIterator[Asked], context: Context, force: InForce
+) -> Asked | None:
+    """Return the next message of a call; nothing, where its plane sends no more.
+
+    What does not come is counted, as what does not come by HTTP: until it comes, the call has a place
+    and the configuration that was in force when it began.
+    """
+    try:
+        async with asyncio.timeout(_MESSAGE_S):
+            return await anext(aiter(requests), None)
+    except TimeoutError:
+        force.refused_unread("slow_body", address_of(context))
+        await abort(context, grpc.StatusCode.DEADLINE_EXCEEDED, "the message took too long")
 
 
 def address_of(context: Context) -> str:

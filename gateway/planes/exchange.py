@@ -55,6 +55,11 @@ class Exchange:
         self.is_over = False
         """Whether all that Envoy waits for has been said."""
 
+    @property
+    def awaits_request(self) -> bool:
+        """Whether something of what the client sends is still to come."""
+        return not self.is_over and self._awaited.startswith("request_")
+
     async def answered(self, request: pb.ProcessingRequest) -> pb.ProcessingResponse:
         """Return what Envoy does about what has come.
 

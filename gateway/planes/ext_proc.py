@@ -12,10 +12,10 @@ import grpc
 
 from gateway.domain.planes import Plane, PlaneKind
 from gateway.errors import Fault, GatewayError
-from gateway.planes.doorman import Context, Doorman, abort, address_of
+from gateway.planes.doorman import Context, Doorman, abort, address_of, in_good_time
 from gateway.planes.exchange import Exchange
 from gateway.planes.http_calls import Unexpected, unexpected
-from gateway.planes.in_force import Lease, beside
+from gateway.planes.in_force import InForce, Lease, beside
 from gateway.planes.stubs import envoy_pb2 as pb
 
 SERVICE: Final = "envoy.service.ext_proc.v3.ExternalProcessor"
@@ -40,7 +40,7 @@ class ExtProc:
                     source_ip=address_of(context),
                 )
                 try:
-                    async for request in requests:
+                    while (request := await _next(requests, exchange, context, force)) is not None:
                         try:
                             response = await exchange.answered(request)
                         except Exception as error:  # noqa: BLE001 - whatever it is ends the exchange
@@ -53,6 +53,22 @@ class ExtProc:
                 finally:
                     if (left := exchange.left()) is not None:
                         beside(left)
+
+
+async def _next(
+    requests: AsyncIterator[pb.ProcessingRequest],
+    exchange: Exchange,
+    context: Context,
+    force: InForce,
+) -> pb.ProcessingRequest | None:
+    """Return what Envoy sends next; nothing, at the end of its side.
+
+    How long a server has for its answer is for Envoy to say, and a client's request is soon there or
+    not judged: by what was in force when its stream began, nobody asks for long.
+    """
+    if exchange.awaits_request:
+        return await in_good_time(requests, context, force)
+    return await anext(aiter(requests), None)
 
 
 async def _ended(

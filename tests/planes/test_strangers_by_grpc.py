@@ -1,6 +1,7 @@
 """Whoever has no key takes nobody's place, is read nothing of, and locks nobody out."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
@@ -14,16 +15,23 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from gateway.domain.planes import Plane
-from gateway.planes import doorman, ext_authz, ext_mcp, server
+from gateway.planes import doorman, ext_authz, ext_mcp, ext_proc, server
+from gateway.planes.exchange import ATTRIBUTES, ROUTE
 from gateway.planes.server import Listening, listening
+from gateway.planes.stubs import envoy_pb2
 from tests.pipeline.house import House
 from tests.planes.asking import (
+    CLAIMED,
     KEY,
     PLANE,
     SILENT,
+    answered,
     call,
+    claimed,
+    headers,
     in_force,
     lease,
+    mirrored,
     on_record,
     opened_house,
 )
@@ -127,6 +135,74 @@ async def test_a_message_that_does_not_come_gives_its_place_back(
         asks: Any = channel.stream_unary(f"/{ext_authz.SERVICE}/Check")
         assert await status_of(asks(metadata=AUTH)) is grpc.StatusCode.DEADLINE_EXCEEDED
     assert unread == [("slow_body", "127.0.0.1")]
+
+
+def head() -> envoy_pb2.ProcessingRequest:
+    """Return the head of a POST, as Envoy shows it."""
+    kind = ("content-type", "application/json")
+    pairs = [(":method", "POST"), (":path", "/mcp/gh"), kind, *mirrored(call())]
+    request = envoy_pb2.ProcessingRequest(
+        request_headers=envoy_pb2.HttpHeaders(headers=headers(pairs)),
+        metadata_context=claimed(CLAIMED),
+    )
+    request.protocol_config.request_body_mode = envoy_pb2.BodySendMode.BUFFERED
+    request.protocol_config.response_body_mode = envoy_pb2.BodySendMode.BUFFERED
+    request.attributes[ATTRIBUTES].update({ROUTE: "gh"})
+    return request
+
+
+def impatient(monkeypatch: pytest.MonkeyPatch, at: int) -> list[int]:
+    """Have the wait of this number, of those that have an end, be over at once; return all of them."""
+    waits: list[int] = []
+
+    async def waited(*args: Any) -> Any:
+        waits.append(len(waits) + 1)
+        monkeypatch.setattr(doorman, "_MESSAGE_S", 0.01 if waits[-1] == at else 60.0)
+        return await doorman.in_good_time(*args)
+
+    monkeypatch.setattr(ext_proc, "in_good_time", waited)
+    return waits
+
+
+@pytest.mark.parametrize("at", [1, 2])
+async def test_a_request_of_which_the_rest_does_not_come_is_judged_by_nothing_later(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    impatient(monkeypatch, at)
+    unread = Unread()
+    async with planes(house, tmp_path, PLANE, unread=unread) as channel:
+        stream = method(channel, "Process")(metadata=AUTH)
+        if at > 1:
+            await stream.write(head())
+            assert (await stream.read()).HasField("request_headers")
+        async with asyncio.timeout(20):
+            assert await stream.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert unread == [("slow_body", "127.0.0.1")]
+    assert on_record(house) == []
+
+
+async def test_how_long_a_server_has_for_its_answer_is_for_envoy_to_say(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = impatient(monkeypatch, 3)
+    unread = Unread()
+    async with planes(house, tmp_path, PLANE, unread=unread) as channel:
+        stream = method(channel, "Process")(metadata=AUTH)
+        await stream.write(head())
+        await stream.read()
+        body = envoy_pb2.HttpBody(body=call(), end_of_stream=True)
+        await stream.write(envoy_pb2.ProcessingRequest(request_body=body))
+        sent = (await stream.read()).request_body.response.body_mutation.body or call()
+        pairs = headers([(":status", "200"), ("content-type", "application/json")])
+        back = envoy_pb2.HttpHeaders(headers=pairs)
+        await stream.write(envoy_pb2.ProcessingRequest(response_headers=back))
+        await stream.read()
+        body = envoy_pb2.HttpBody(body=answered(id_=json.loads(sent)["id"]), end_of_stream=True)
+        await stream.write(envoy_pb2.ProcessingRequest(response_body=body))
+        assert b"found" in (await stream.read()).response_body.response.body_mutation.body
+        await stream.done_writing()
+        assert await stream.code() is grpc.StatusCode.OK
+    assert (waits, unread) == ([1, 2], [])
 
 
 async def test_strangers_take_no_place_of_a_planes(
