@@ -14,11 +14,12 @@ from gateway.domain._value import value
 from gateway.domain.nodes import objects_in
 
 _TOKEN = re.compile(
-    r"(?P<class>\[\^?\]?(?:\\.|[^\]\\])*+(?:\]|\Z))|(?P<open>\((?:\?(?:P?<\w{0,64}+>|[a-zA-Z-]*:))?)"
+    r"(?P<class>\[\^?\]?(?:\\.?|[^\]\\])*+\]?)|(?P<open>\((?:\?(?:P?<\w{0,64}+>|[a-zA-Z-]*:))?)"
     r"|(?P<close>\))|(?P<or>\|)|(?P<some>[*+?])|(?P<place>[$^]|\\[AbBz])"
     r"|\{(?P<least>\d{1,9})(?P<comma>,(?P<most>\d{0,9}))?\}|(?P<one>\\.|.)",
     re.DOTALL,
 )
+"""None of its parts goes far and then gives up: whoever writes a pattern would have that at each sign."""
 _FEW = 11
 """States of which all sets have room with the engine."""
 _OCTETS_A_UNIT, _STATES_A_UNIT = 64, 12
@@ -38,6 +39,8 @@ _WIDE = re.compile(r"[^\x00-\x7f]|\\[SDWsbBux]|\.|\[\^|:\^|\(\?[^:]")
 _PROPERTY_COST, _WIDE_COST = 2_500, 10
 """Of a state, where a plain one costs 1: a sign is written as bytes, and a property has hundreds of
 ranges of them."""
+_MOST_SIGNS = 64 * 1024
+"""Of all patterns of a schema, to be read at all: four times the largest known real definition."""
 _MOST_MADE = 50_000
 """Of all patterns of a schema: some tens of milliseconds, and some megabytes."""
 
@@ -61,13 +64,15 @@ def matching(open_at_once: int, octets: int) -> int:
 
 
 def takes_long_to_make(schema: Any) -> bool:
-    """Whether the patterns in `schema` have very many classes of signs, or states of wide ones.
+    """Whether the patterns in `schema` are very long, or have very many classes or states of wide signs.
 
     Or whether that cannot be told, for one is written with comments.
 
     Each class is written out anew before a pattern is compiled, in time quadratic in their number,
     and then each state. Nothing else runs meanwhile.
     """
+    if sum(map(len, _all(schema))) > _MOST_SIGNS:
+        return True
     if any(_VERBOSE.search(pattern) for pattern in _all(schema)):
         return True
     classes = sum(len(_CLASS.findall(pattern)) ** 2 for pattern in _all(schema))

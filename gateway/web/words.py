@@ -13,7 +13,7 @@ from gateway.domain.document import canonical
 from gateway.pins.visible import visible
 
 _UNSEEN = re.compile(
-    r"(\\\\)|(\\u\{[0-9a-f]+\}|\\tags\{[^}]*\}|\\[nrte]|\\\{\d+ times\}| \\\{\d+ times\})"
+    r"(\\\\)|(\\u\{[0-9a-f]+\}|\\tags\{[^}]*+\}?|\\[nrte]|\\\{\d+ times\}| \\\{\d+ times\})"
 )
 """What `visible` writes for what is not to be seen; a doubled backslash is none of it."""
 _PLAIN = re.compile(r"[ !-\[\]-~]*", re.ASCII)

@@ -2,8 +2,10 @@
 
 import pytest
 
+from gateway.pins import patterns
 from gateway.pins.patterns import matching, open_states, states
 from gateway.pins.schemas import SchemaCheck, UnusableSchema
+from tests.took import took_s
 
 _UNIT = 12
 """States that one octet passes in the time that a schema takes."""
@@ -122,6 +124,40 @@ def test_signs_that_begin_what_never_ends_are_gone_through_once(sign):
     assert states(sign * 50_000) >= 0
     with pytest.raises(UnusableSchema):
         SchemaCheck({"pattern": sign * 50_000})
+
+
+_BEGUN = (
+    *("[", "[^", "[]", "[a", "[\\[", "[[:", "(", "(?", "(?a", "(?-", "(?<a", "(?P<"),
+    *("{", "{1", "{1,", "{9", "\\", "\\p{", "\\x{", "|", "^", "*"),
+)
+
+
+@pytest.mark.parametrize("end", ["", "\\"])
+@pytest.mark.parametrize("begun", _BEGUN)
+def test_signs_that_begin_what_never_ends_are_read_as_fast_as_others(begun, end):
+    for length in (4_000, 32_000):
+        hostile, plain = begun * (length // len(begun)) + end, "a" * length
+        plain_s = took_s(lambda plain=plain: states(plain))
+        assert took_s(lambda hostile=hostile: states(hostile)) < 20 * plain_s
+
+
+def test_patterns_that_are_long_together_are_not_read(monkeypatch):
+    monkeypatch.setattr(patterns, "_TOKEN", None)
+    parts = [{"pattern": "|" * 10_000}, {"patternProperties": {"|" * 60_000: {}}}]
+    for schema in ({"pattern": "[" * 250_000 + "\\"}, {"allOf": parts}):
+        with pytest.raises(UnusableSchema, match="too long to be made ready"):
+            SchemaCheck(schema)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "times"),
+    [
+        (r"^([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}|0{8}-0{4})$", 100),
+        ("|".join(f"Continent/Town_of_{number:04}" for number in range(1_200)), 1),
+    ],
+)  # fmt: skip
+def test_a_schema_with_as_many_or_as_long_patterns_as_any_has_can_be_used(pattern, times):
+    SchemaCheck({"properties": {f"p{number}": {"pattern": pattern} for number in range(times)}})
 
 
 def test_a_pattern_with_comments_in_it_is_no_pattern():
