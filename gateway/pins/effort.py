@@ -1,13 +1,14 @@
 """How much work a JSON Schema can cause: a small one may take years to check a small value."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from threading import Lock
 from typing import Any
 from urllib.parse import unquote
 
-from gateway.domain.nodes import objects_in
+from gateway.domain.nodes import amount, objects_in
 from gateway.pins.patterns import matching, open_states, patterns
 
 _HERE = frozenset(
@@ -34,8 +35,23 @@ MOST_COUNTED = 5_000
 
 _MOST_OBJECTS = 10_000
 
+_SILENT = frozenset(
+    {
+        "$comment", "$defs", "$id", "$schema", "default", "definitions", "description", "examples",
+        "properties", "title",
+    }
+)  # fmt: skip
+"""Keywords that no value fails to satisfy."""
+_QUOTED = ("const", "enum", "not")
+"""Keywords of which all that they say is told."""
+_MISMATCH = 20
+"""Nodes that telling one costs, whatever it is about."""
+
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _MAPPINGS = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
+
+
+_Weigh = Callable[[Any, list[Any]], int]
 
 
 class Effort:
@@ -69,18 +85,33 @@ class Effort:
         Values that meet the same schema at the same place are counted together. Of what holds for
         some members only, all are taken to meet it; what leads to ever more schemas is endless.
         """
+        return self._sum(content, most, self._meeting)
+
+    def told(self, content: Any, most: int) -> int:
+        """Count what tells all that `content` can have wrong, in nodes of JSON; no further than past `most`.
+
+        Each mismatch is told with all of the value that it is about, and what that is compared with;
+        of alternatives each one's are.
+        """
+        return self._sum(content, most, partial(_mismatches, most=most))
+
+    def _sum(self, content: Any, most: int, weigh: _Weigh) -> int:
         found, left, waiting = 0, MOST_COUNTED, [(self._root, [content])]
         while waiting and found <= most:
             schema, values = waiting.pop()
             left -= 1
             if left < 0:
                 return ENDLESS
-            found += len(values)
+            found += weigh(schema, values)
             if isinstance(schema, dict):
-                found += len(values) * _compared(schema) + self._matched(schema, values)
                 for word, inner in schema.items():
                     waiting += self._met(word, inner, values)
         return found
+
+    def _meeting(self, schema: Any, values: list[Any]) -> int:
+        if not isinstance(schema, dict):
+            return len(values)
+        return len(values) * (1 + _compared(schema)) + self._matched(schema, values)
 
     def _met(self, word: str, content: Any, values: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
         """Yield the schemas that `word` applies, each with the values that meet it."""
@@ -176,6 +207,23 @@ def _compared(schema: Mapping[str, Any]) -> int:
     if isinstance(options, list):
         compared += sum(isinstance(option, dict | list) for option in options)
     return compared
+
+
+def _mismatches(schema: Any, values: list[Any], *, most: int) -> int:
+    """Return what tells all that `values` can have wrong by `schema` itself, in nodes."""
+    told, compared = 1, 0
+    if isinstance(schema, dict):
+        told = len(schema.keys() - _SILENT) + _wanted(schema)
+        compared = sum(amount(schema[word], most) for word in _QUOTED if word in schema)
+    return sum(told * (_MISMATCH + amount(one, most)) + compared for one in values)
+
+
+def _wanted(schema: Mapping[str, Any]) -> int:
+    """Return how many members `schema` says an object has to have: each is missed for itself."""
+    dependent = [schema.get(word) for word in ("dependentRequired", "dependencies")]
+    lists = [schema.get("required")]
+    lists += [names for one in dependent if isinstance(one, dict) for names in one.values()]
+    return sum(len(names) for names in lists if isinstance(names, list))
 
 
 def _octets(text: str) -> int:

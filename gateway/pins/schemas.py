@@ -1,6 +1,5 @@
 """Arguments and results against the JSON Schemas that a person approved, in bounded time."""
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, NoReturn
@@ -9,6 +8,7 @@ import jsonschema_rs
 
 from gateway.domain._value import value
 from gateway.domain.document import member_path
+from gateway.domain.nodes import objects_in
 from gateway.pins.effort import ENDLESS, Effort, is_large, names_itself_inside
 from gateway.pins.members import every_property
 from gateway.pins.patterns import takes_long_to_make
@@ -21,9 +21,9 @@ MOST_WORK = 300_000
 """Schemas that all of a message's values may meet: some tens of milliseconds at the very worst. As
 long as it checks, the library lets nobody else have the interpreter, in whatever thread."""
 
-_MOST_TOLD_OF = 5_000_000
-"""Bytes of schema times bytes of message: the library finds all mismatches, and quotes the schema
-in each of them, before it tells the first one."""
+_MOST_TOLD = 200_000
+"""Nodes of JSON: the library finds all mismatches, and copies what each of them is about, before it
+tells the first one. Some tens of milliseconds."""
 
 _SHALLOW = 4
 _DEEP = 128
@@ -36,6 +36,7 @@ _LINEAR = jsonschema_rs.RegexOptions(size_limit=8 * 1024**2, dfa_size_limit=128 
 what one is compiled to, and what the engine remembers of it while it goes through a text."""
 
 
+_UNTOLD = "too large to be told where: try it with less"
 _UNCHECKED = {"regex": lambda _: True}
 """A format of the older drafts, for which each value would be compiled, however large that becomes."""
 
@@ -83,7 +84,6 @@ class SchemaCheck:
             raise UnusableSchema("its patterns would take too long to be made ready")
         self._schema = schema
         self._effort = Effort(schema)
-        self._octets = len(json.dumps(schema))
         if _count(self._effort, _SHALLOW) > MOST_EFFORT:
             raise UnusableSchema("checking a value by it could take too long")
         try:
@@ -104,7 +104,7 @@ class SchemaCheck:
             return (Problem(path="$", keyword="size", expected="too much to check"),)
         if self._validator.is_valid(content):
             return ()
-        if self._octets * size > _MOST_TOLD_OF:
+        if self._effort.told(content, _MOST_TOLD) > _MOST_TOLD:
             return (self._first(content),)
         found = self._validator.iter_errors(content)
         return tuple(
@@ -120,7 +120,14 @@ class SchemaCheck:
         # Not before it is asked for: of what nobody has approved, nothing is checked.
         return _count(self._effort, _DEEP)
 
+    @cached_property
+    def _has_alternatives(self) -> bool:
+        return any("anyOf" in node or "oneOf" in node for node in objects_in(self._schema))
+
     def _first(self, content: Any) -> Problem:
+        if self._has_alternatives:
+            # Where none of them fits, all that is wrong by each is in the first mismatch.
+            return Problem(path="$", keyword="the schema", expected=_UNTOLD)
         try:
             self._validator.validate(content)
         except jsonschema_rs.ValidationError as error:

@@ -72,8 +72,9 @@ def test_a_name_that_the_schema_does_not_give_is_data_and_is_not_quoted(schema, 
 
 
 def test_nor_is_it_where_a_mismatch_alone_is_told():
-    schema = {"additionalProperties": {"type": "integer"}, "description": "x" * 60_000}
-    assert problems(schema, {WORDS: "x" * 100}) == ["$[*]: does not satisfy type (integer)"]
+    schema = {"additionalProperties": {"type": "integer"}}
+    many = {WORDS: "x", **{f"n{number}": "x" for number in range(10_000)}}
+    assert problems(schema, many) == ["$[*]: does not satisfy type (integer)"]
 
 
 def test_at_most_five_mismatches_are_told():
@@ -271,6 +272,53 @@ def test_of_a_long_message_one_mismatch_is_looked_for_and_not_all():
     """Each is written out with what the schema has, before the first one is told."""
     schema = {"items": {"required": [f"p{i}" for i in range(100)]}}
     assert problems(schema, [{}] * 2_000) == ["$[0]: does not satisfy required (p0)"]
+
+
+class Untold:
+    """Knows that nothing fits, and is asked for nothing else."""
+
+    def is_valid(self, _: Any) -> bool:
+        return False
+
+
+def alternatives(schema: Any) -> dict[str, Any]:
+    return {"$defs": {"e": schema}, "anyOf": [{"$ref": "#/$defs/e"}] * 900}
+
+
+@pytest.mark.parametrize(
+    ("schema", "content"),
+    [
+        ({"anyOf": [{"type": "integer", "minimum": n} for n in range(50)]}, "x" * 4_000_000),
+        ({"oneOf": [{"type": "integer", "minimum": n} for n in range(50)]}, [{"a": "b"}] * 5_000),
+        ({"items": {"anyOf": [{"required": ["a"]}] * 50}}, [{"b": "x" * 4_000_000}]),
+        (alternatives({"required": [f"p{n}" for n in range(5_000)]}), {}),
+        (alternatives({"dependentRequired": {"a": [f"p{n}" for n in range(5_000)]}}), {"a": 1}),
+        (alternatives({"enum": list(range(10, 5_010))}), 1),
+        (alternatives({"not": {"enum": list(range(5_000))}}), 1),
+    ],
+)
+def test_what_is_wrong_by_each_of_many_alternatives_is_not_copied_for_each(
+    schema: Any, content: Any
+) -> None:
+    check = SchemaCheck(schema)
+    check._validator = Untold()
+    (problem,) = check.problems(content, len(json.dumps(content)))
+    assert str(problem) == (
+        "$: does not satisfy the schema (too large to be told where: try it with less)"
+    )
+
+
+def test_of_what_people_write_the_place_is_told_whatever_alternatives_there_are() -> None:
+    optional = {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None, "title": "P"}
+    schema = {
+        "type": "object",
+        "properties": {f"p{number}": optional for number in range(100)},
+        "required": ["p0", "p1"],
+    }
+    given: dict[str, Any] = {f"p{number}": "x" * 20 for number in range(100)}
+    assert problems(schema, given | {"p0": "x" * 200_000, "p3": 1}) == [
+        "$.p3: does not satisfy anyOf"
+    ]
 
 
 def test_a_schema_that_takes_long_to_count_cannot_be_used() -> None:
