@@ -1,5 +1,6 @@
 """What JSON Schemas say of the values they describe. Bounded: they come from outside."""
 
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -7,6 +8,7 @@ from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.document import member_path
+from gateway.domain.nodes import objects_in
 from gateway.flow.words import ID_FIELDS, ID_FORMATS, singular, words_of
 
 _DEEPEST = 8
@@ -14,6 +16,10 @@ _MOST_NODES = 2048
 _MOST_FIELDS = 64
 _MOST_ALTERNATIVES = 64
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+_KNOWS_CONST = re.compile(
+    r"https?://json-schema\.org/(?:draft-0[67]/|draft/20(?:19-09|20-12)/)?schema#?", re.ASCII
+)
+"""Versions of JSON Schema, since draft 6."""
 _FURTHER = frozenset({*_ALTERNATIVES, "$ref", "items"})
 """What says of a value what else is to hold, and is looked at itself."""
 
@@ -40,11 +46,25 @@ def kinds_of(schema: Any, root: Mapping[str, Any]) -> Kinds:
             formats.add(node["format"])
     ends = [node for node in given if _FURTHER.isdisjoint(node) and not _is_null(node)]
     fixed = len(ends) > 0 and len(given) <= _MOST_ALTERNATIVES and all(map(_is_fixed, ends))
+    if fixed and not all("enum" in node for node in ends):
+        fixed = _knows_const(root)
     return Kinds(types=frozenset(types), formats=frozenset(formats), fixed=fixed)
 
 
 def _is_fixed(node: Mapping[str, Any]) -> bool:
     return "enum" in node or "const" in node
+
+
+def _knows_const(root: Mapping[str, Any]) -> bool:
+    """Whether `const` counts in all of `root`: to draft 4, which any part may name, it means nothing.
+
+    Of a schema too large to be looked through that is not known.
+    """
+    parts = [*islice(objects_in(root), _MOST_NODES + 1)]
+    return len(parts) <= _MOST_NODES and all(
+        not isinstance(draft := part.get("$schema"), str) or _KNOWS_CONST.fullmatch(draft)
+        for part in parts
+    )
 
 
 def _is_null(node: Mapping[str, Any]) -> bool:

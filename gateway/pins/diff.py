@@ -8,7 +8,7 @@ from gateway.domain._value import value
 from gateway.domain.document import item_path, member_path
 from gateway.domain.tools import Manifest
 from gateway.pins.findings import Finding, findings_of
-from gateway.pins.tiers import ABSENT, Steps, Tier, icons_tier, tier_of
+from gateway.pins.tiers import ABSENT, Steps, Tier, Whole, icons_tier, tier_of
 from gateway.pins.visible import visible
 
 
@@ -94,6 +94,8 @@ def question_about(after: Manifest, change: Change) -> dict[str, Any]:
 
 
 _SEVERITY = tuple(Tier)
+_SCHEMAS = ("inputSchema", "outputSchema")
+_NO_SCHEMA = Whole.of(None, None)
 
 
 def _worst_first(difference: Difference) -> tuple[int, str]:
@@ -105,11 +107,13 @@ def _differences(before: Manifest, after: Manifest) -> Iterator[Difference]:
     target = after.target
     # All of them together, and once: there are as many changes as icons.
     of_icons = icons_tier(old.get("icons"), new.get("icons"))
+    wholes = {name: Whole.of(old.get(name), new.get(name)) for name in _SCHEMAS}
     for at, was, now in _changes(old, new, ()):
         if at[0] == "icons":
             tier = of_icons
         else:
-            tier = tier_of(target.kind, at, was, now, name=target.name)
+            whole = wholes.get(str(at[0]), _NO_SCHEMA)
+            tier = tier_of(target.kind, at, was, now, name=target.name, whole=whole)
         yield Difference(path=_path(at), tier=tier, old=_readable(was), new=_readable(now))
 
 

@@ -20,7 +20,7 @@ _NARROWING: Final = frozenset(
     }
 )  # fmt: skip
 """Keywords without which a schema takes what it took. `$ref`, `type` and `enum` are what it is about."""
-_TURNING: Final = frozenset(
+TURNING: Final = frozenset(
     {
         "$dynamicRef", "$recursiveRef", "contains", "if", "not", "oneOf",
         "unevaluatedItems", "unevaluatedProperties",
@@ -69,7 +69,7 @@ def _wider(schema: Mapping[str, Any], rules: Collection[Keyword]) -> Mapping[str
     if "$schema" in schema and "$schema" not in kept and not _says_the_same(schema):
         kept = {"$schema": schema["$schema"], **kept}
     inner = [one for _, one in schemas_in(kept, "")]
-    turns = any(not _TURNING.isdisjoint(one) for one in inner)
+    turns = any(not TURNING.isdisjoint(one) for one in inner)
     refers = any("$ref" in one for one in inner)
     if not _COUNTING.isdisjoint(schema) or (turns and refers):
         return schema

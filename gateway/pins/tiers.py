@@ -1,11 +1,15 @@
 """How far-reaching one changed member of a definition is: tables and the reading of schemas."""
 
 import re
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from gateway.domain._value import value
 from gateway.domain.tools import MAPPING, Kind
+from gateway.pins.portability import schemas_in
+from gateway.pins.portable import TURNING
 
 Steps = tuple[str | int, ...]
 """Where something is inside a definition: member names and array indexes."""
@@ -45,16 +49,72 @@ _SUBSCHEMAS = frozenset(
     {"items", "prefixItems", "anyOf", "oneOf", "allOf", "not", "if", "then", "else", "contains"}
     | {"additionalItems", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
 )
-_DIALECT = re.compile(r"https?://json-schema\.org/[A-Za-z0-9/._-]{1,40}schema#?", re.ASCII)
+_VERSION = re.compile(
+    r"https?://json-schema\.org/(?:(draft-0[67])|draft/(2019-09|2020-12))/schema#?", re.ASCII
+)
+_NEWEST = "2020-12"
+_REFERRED_ALONE = frozenset({"draft-06", "draft-07"})
+"""Versions in which nothing counts that stands beside a `$ref`."""
+_NARROWS_NOTHING = frozenset(
+    {
+        "$comment", "$defs", "$schema", "default", "definitions", "description", "examples", "title",
+    }
+)  # fmt: skip
+_READ_ANEW = frozenset(
+    {
+        "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef",
+        "contentEncoding", "contentMediaType", "dependentRequired", "dependentSchemas", "else",
+        "format", "if", "maxContains", "minContains", "prefixItems", "then", "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)  # fmt: skip
+"""Keywords that the versions since draft 6 do not all read alike: to some they mean nothing."""
 _ROOT_TITLE = re.compile(r"(?:arguments|args|input|output|dictoutput|params|result|response)?")
 _ICON_SOURCE = re.compile(r"[!-~]{1,2048}", re.ASCII)
 """To take another host apart takes time quadratic in its length: it is normalised."""
 _ICON_DETAIL = re.compile(r"[A-Za-z0-9.+/-]{1,64}", re.ASCII)
 
 
-def tier_of(kind: Kind, at: Steps, old: Any, new: Any, *, name: str) -> Tier:
+@value
+class Whole:
+    """What has to be known of a whole schema, before and after, to tell how far a change in it reaches."""
+
+    reads_alike: bool
+    """Whether the versions of JSON Schema that the two name read both of them alike."""
+    turns: bool
+    """Whether either may take more because something inside of it takes less."""
+
+    @classmethod
+    def of(cls, old: Any, new: Any) -> "Whole":
+        """Return what is to be known of the schema `old`, which has become `new`."""
+        versions = {_version(old), _version(new)}
+        inner = [one for side in (old, new) for _, one in schemas_in(side, "")]
+        differ = any(_differs(one, versions) for one in inner) if len(versions) > 1 else False
+        return cls(
+            reads_alike=None not in versions and not differ,
+            turns=any(not TURNING.isdisjoint(one) for one in inner),
+        )
+
+
+def _version(schema: Any) -> str | None:
+    """Return which version of JSON Schema reads `schema`; `None` for none of those since draft 6."""
+    named = schema.get("$schema", ABSENT) if isinstance(schema, dict) else ABSENT
+    if named is ABSENT:
+        return _NEWEST
+    known = _VERSION.fullmatch(named) if isinstance(named, str) else None
+    return None if known is None else known[1] or known[2]
+
+
+def _differs(schema: Mapping[str, Any], versions: Collection[str | None]) -> bool:
+    beside = "$ref" in schema and len(schema.keys() - _NARROWS_NOTHING) > 1
+    ignored = beside and not _REFERRED_ALONE.isdisjoint(versions)
+    return ignored or isinstance(schema.get("items"), list) or not _READ_ANEW.isdisjoint(schema)
+
+
+def tier_of(kind: Kind, at: Steps, old: Any, new: Any, *, name: str, whole: Whole) -> Tier:
     """Return how far the change of `old` to `new` at `at` reaches, in the item called `name`.
 
+    `whole` is about the schema that it is in, if it is in one.
     What is not known to be harmless counts as text that a model may read.
     """
     member, inside = at[0], at[1:]
@@ -64,7 +124,7 @@ def tier_of(kind: Kind, at: Steps, old: Any, new: Any, *, name: str) -> Tier:
         case Kind.TOOL, "inputSchema" if inside[:1] == (MAPPING,):
             return Tier.RISK  # whoever follows it asks about something else from now on
         case Kind.TOOL, "inputSchema" | "outputSchema":
-            return _schema_tier(inside, old, new, name=name)
+            return _schema_tier(inside, old, new, name=name, whole=whole)
         case Kind.TOOL, "execution":
             return _execution_tier(inside, old, new)
         case _, "annotations":
@@ -110,7 +170,7 @@ def _is_empty(content: Any) -> bool:
     return _is_nothing(content) or isinstance(content, dict)
 
 
-def _schema_tier(at: Steps, old: Any, new: Any, *, name: str) -> Tier:
+def _schema_tier(at: Steps, old: Any, new: Any, *, name: str, whole: Whole) -> Tier:
     """Read `at` as JSON Schema does: in `properties` a `title` is a parameter, elsewhere a title."""
     owner: str | None = None
     while at:
@@ -124,23 +184,25 @@ def _schema_tier(at: Steps, old: Any, new: Any, *, name: str) -> Tier:
             owner, at = "", rest[1:] if rest and isinstance(rest[0], int) else rest
         else:
             titled = (name, True) if owner is None else (owner, False)
-            return Tier.CONTRACT if rest else _keyword_tier(str(word), old, new, titled)
+            return Tier.CONTRACT if rest else _keyword_tier(str(word), old, new, titled, whole)
     return Tier.CONTRACT
 
 
-def _keyword_tier(word: str, old: Any, new: Any, titled: tuple[str, bool]) -> Tier:
+def _keyword_tier(word: str, old: Any, new: Any, titled: tuple[str, bool], whole: Whole) -> Tier:
     match word:
         case "$schema":
-            known = new is ABSENT or (isinstance(new, str) and _DIALECT.fullmatch(new))
-            return Tier.COSMETIC if known else Tier.TEXT
+            # One inside of a schema changes how that part alone is read.
+            return Tier.COSMETIC if titled[1] and whole.reads_alike else Tier.CONTRACT
         case "title":
             tells = new is not ABSENT and not _is_derived(new, *titled)
             return _text_tier(old, new) if tells else Tier.COSMETIC
         case "description" | "$comment":
             return _text_tier(old, new)
         case "additionalProperties":
-            loose = all(side is ABSENT or isinstance(side, bool) for side in (old, new))
-            return Tier.COSMETIC if loose else Tier.CONTRACT
+            # What was closed lets in members that it does not name, once it is open.
+            is_open, still = (side is ABSENT or side is True for side in (old, new))
+            narrows = is_open and (still or new is False) and not whole.turns
+            return Tier.COSMETIC if narrows else Tier.CONTRACT
         case _:
             return Tier.CONTRACT
 

@@ -271,6 +271,39 @@ def test_only_what_is_one_of_a_few_values_whatever_holds_is_a_choice(
     assert bool(rule.destination or rule.payload) is looked
 
 
+FOUR, SEVEN = ({"$schema": f"http://json-schema.org/draft-0{n}/schema#"} for n in (4, 7))
+
+
+@pytest.mark.parametrize(
+    ("declared", "more", "looked"),
+    [
+        ({"const": "me"}, {}, False),
+        ({"const": "me"}, SEVEN, False),
+        ({"const": "me"}, {"$schema": "https://json-schema.org/draft/2020-12/schema"}, False),
+        ({"enum": ["me"], "const": "me"}, FOUR, False),
+        ({"const": "me"}, FOUR, True),
+        ({"const": "me", **FOUR}, SEVEN, True),
+        ({"$ref": "#/$defs/a"}, {"$defs": {"a": {"const": "me", **FOUR}}}, True),
+        ({"const": "me"}, {"$schema": "https://example.com/draft"}, True),
+        ({"const": "me"}, {"examples": [{}] * 5_000}, True),
+    ],
+)
+def test_what_its_draft_does_not_know_fixes_no_value(
+    declared: dict[str, Any], more: dict[str, Any], looked: bool
+) -> None:
+    about = {"inputSchema": {"properties": {"recipient": declared}, **more}}
+    use = Use(
+        server="mail",
+        tool="send",
+        rule=ToolRule(),
+        effect=Effect.DESTROY,
+        arguments={"recipient": "me"},
+        about=about,
+    )
+    rule = labelled(use).rule
+    assert bool(rule.destination or rule.payload) is looked
+
+
 @pytest.mark.parametrize("name", ["order", "page", "cursor", "format"])
 def test_a_text_by_the_name_of_an_option_is_content(name: str) -> None:
     about = {"inputSchema": {"properties": {name: {"type": "string"}}}}
