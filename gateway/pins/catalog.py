@@ -72,7 +72,7 @@ def read_list(
     """Read the whole list of `kind` (or the one `SERVER` item) that `server` shows.
 
     `items` is parsed JSON; `exclude_meta` names members of an item's `_meta` that are no part of
-    its definition. Of items that share a name none is taken, and of items whose names look
+    its definition. Of items that share a name none is taken, and of items whose plain names look
     alike, or look like one of the `approved` names, only those that are `approved` themselves.
 
     Raises:
@@ -81,12 +81,15 @@ def read_list(
     """
     key = _naming_member(kind)
     names = [_name_of(server, key, item) for item in items]
-    collisions = _collisions(names, approved)
+    allowed = _URI_NAME if kind in {Kind.TEMPLATE, Kind.RESOURCE} else _NAME
+    # No other one is ever pinned, so none of those stands beside it; and they may be megabytes.
+    plain = frozenset(name for name in names if allowed.fullmatch(name))
+    collisions = _collisions([name for name in names if name in plain], approved)
     manifests: list[Manifest] = []
     rejected: list[Rejected] = []
     for name, item in zip(names, items, strict=True):
         try:
-            _require_name(kind, name, collisions)
+            _require_name(name, plain, collisions)
             document = _document(kind, item, exclude_meta)
         except _Unfit as unfit:
             rejected.append(Rejected(name=visible(name[:256]), reason=str(unfit)))
@@ -129,7 +132,7 @@ def _collisions(names: Sequence[str], approved: Collection[str]) -> dict[str, st
     """Return the names that must not be taken, and why."""
     collisions: dict[str, str] = {}
     alike: dict[str, set[str]] = defaultdict(set)
-    for name in filter(None, (*names, *approved)):
+    for name in (*names, *approved):
         alike[folded(name)].add(name)
     for group in alike.values():
         if len(group) > 1:
@@ -137,7 +140,7 @@ def _collisions(names: Sequence[str], approved: Collection[str]) -> dict[str, st
             # A person has looked at the approved ones; of the others nobody knows which is which.
             first = sorted(group)[: _MOST_NAMED + 1]
             collisions |= {name: _like([one for one in first if one != name]) for name in refused}
-    for name, times in Counter(filter(None, names)).items():
+    for name, times in Counter(names).items():
         if times > 1:
             collisions[name] = "its name stands more than once in the list"
     return collisions
@@ -148,12 +151,11 @@ def _like(twins: Sequence[str]) -> str:
     return f"its name looks like that of {named}"
 
 
-def _require_name(kind: Kind, name: str, collisions: Mapping[str, str]) -> None:
+def _require_name(name: str, plain: Collection[str], collisions: Mapping[str, str]) -> None:
+    if name not in plain:
+        raise _Unfit("it has no name, or one that is too long or not plain ASCII")
     if name in collisions:
         raise _Unfit(collisions[name])
-    allowed = _URI_NAME if kind in {Kind.TEMPLATE, Kind.RESOURCE} else _NAME
-    if not allowed.fullmatch(name):
-        raise _Unfit("it has no name, or one that is too long or not plain ASCII")
 
 
 def _document(kind: Kind, item: Any, exclude_meta: Collection[str]) -> Document:

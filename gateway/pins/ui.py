@@ -30,7 +30,7 @@ def named_interfaces(tools: Iterable[Any]) -> list[str]:
         ui = meta.get("ui")
         nested = ui.get("resourceUri") if isinstance(ui, dict) else None
         uris = (uri for uri in (nested, meta.get("ui/resourceUri")) if isinstance(uri, str))
-        found |= dict.fromkeys(uri for uri in uris if is_ui(uri) and _PLAIN.fullmatch(uri))
+        found |= dict.fromkeys(uri for uri in uris if _PLAIN.fullmatch(uri) and is_ui(uri))
     return list(found)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.document import Document
+from gateway.domain.icons import icons_are_safe
 from gateway.domain.tools import Kind, Manifest, PinStatus, Profile, Target, UpstreamId
 from gateway.pins import catalog
 from gateway.pins.catalog import CatalogReading, Rejected, read_list
@@ -92,6 +93,39 @@ def test_an_honest_tool_beside_a_lookalike_says_whose_name_is_in_its_way() -> No
         ("get_weather", f"{ALIKE}Get_Weather"),
         ("Get_Weather", f"{ALIKE}get_weather"),
     }
+
+
+@pytest.mark.parametrize("kind", [Kind.TOOL, Kind.TEMPLATE])
+def test_a_name_that_is_never_pinned_is_held_against_no_other(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[str] = []
+
+    def counted(name: str) -> str:
+        held.append(name)
+        return folded(name)
+
+    monkeypatch.setattr(catalog, "folded", counted)
+    key = "name" if kind is Kind.TOOL else "uriTemplate"
+    long, wide = "\u0301" * 4_000_000, "\uff47et_weather"
+    reading = read(*({key: name} for name in ("get_weather", wide, long, long)), kind=kind)
+    assert held == ["get_weather"]
+    assert taken(reading) == ["get_weather"]
+    assert [one.reason for one in reading.rejected] == [NAMELESS] * 3
+
+
+class Source(str):
+    """Where an icon is, whole: nothing is made of it."""
+
+    __slots__ = ()
+
+    def lower(self) -> str:
+        raise AssertionError(f"{len(self)} signs were copied")
+
+
+def test_of_where_an_icon_is_no_more_is_read_than_its_scheme() -> None:
+    assert icons_are_safe({"icons": [{"src": Source("DATA:image/png;base64," + "A" * 100)}]})
+    assert not icons_are_safe({"icons": [{"src": Source("file:///" + "A" * 100)}]})
 
 
 def test_many_names_that_look_alike_are_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None:
