@@ -14,6 +14,7 @@ from gateway.domain.nodes import objects_in
 from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
 from gateway.domain.vocabulary import SCHEMA, confusing
 from gateway.pins.names import folded
+from gateway.pins.patterns import MOST_OF_A_LIST, has_patterns, making
 from gateway.pins.schemas import SchemaCheck, UnusableSchema
 from gateway.pins.visible import visible
 
@@ -87,10 +88,14 @@ def read_list(
     collisions = _collisions([name for name in names if name in plain], approved)
     manifests: list[Manifest] = []
     rejected: list[Rejected] = []
+    patterns = _Patterns()
     for name, item in zip(names, items, strict=True):
         try:
             _require_name(name, plain, collisions)
             document = _document(kind, item, exclude_meta)
+            if kind is Kind.TOOL:
+                patterns.require_room(item, document.canonical)
+                _require_usable(document)
         except _Unfit as unfit:
             rejected.append(Rejected(name=visible(name[:256]), reason=str(unfit)))
             continue
@@ -175,13 +180,38 @@ def _document(kind: Kind, item: Any, exclude_meta: Collection[str]) -> Document:
         raise _Unfit(str(error)) from error
     if len(document.canonical) > LARGEST_DEFINITION:
         raise _Unfit(f"larger than {LARGEST_DEFINITION} bytes")
-    if kind is Kind.TOOL and (problem := _unusable_schema(document.canonical)):
-        raise _Unfit(problem)
     return document
+
+
+class _Patterns:
+    """What is left of what the patterns of one list may cost, however many tools have some."""
+
+    def __init__(self) -> None:
+        self._left = MOST_OF_A_LIST
+
+    def require_room(self, tool: Mapping[str, Any], canonical: bytes) -> None:
+        if not any(has_patterns(tool.get(member)) for member in _SCHEMAS):
+            return
+        if self._left >= 0:
+            self._left -= _making(canonical)
+        if self._left < 0:
+            raise _Unfit("the patterns of its whole list would take too long to be made ready")
+
+
+def _require_usable(tool: Document) -> None:
+    if problem := _unusable_schema(tool.canonical):
+        raise _Unfit(problem)
 
 
 def _name(canonical: bytes) -> bytes:
     return digest_of(canonical)
+
+
+@remembered(most=4096, octets=2 * 1024**2, key=_name, weigh=lambda _: 0)
+def _making(canonical: bytes) -> int:
+    """Return what it costs to make the patterns of a tool ready; remembered, as what comes of it is."""
+    tool = json.loads(canonical)
+    return sum(making(tool.get(member)) for member in _SCHEMAS)
 
 
 @remembered(most=4096, octets=4 * 1024**2, key=_name, weigh=len)

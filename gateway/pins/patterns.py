@@ -34,8 +34,10 @@ _VERBOSE = re.compile(r"\(\?[a-zA-Z]*x")
 """A flag that makes comments of what looks like signs: no pattern of JSON Schema's own kind has it."""
 
 _PROPERTY = re.compile(r"\\[pP]")
-_WIDE = re.compile(r"[^\x00-\x7f]|\\[SDWsbBux]|\.|\[\^|:\^|\(\?[^:]")
+_WIDE = re.compile(r"[^\x00-\x7f]|\\[SDWsbBux]|\[\^|:\^|\(\?[^:]")
 """Signs beyond ASCII, classes that hold such, and flags that may make one of any."""
+_DOT = re.compile(r"\\.?|\[\^?\]?(?:\\.?|[^\]\\])*+\]?|(?P<any>\.)", re.DOTALL)
+"""One that stands for any sign: neither escaped nor in a class."""
 _PROPERTY_COST, _WIDE_COST = 2_500, 10
 """Of a state, where a plain one costs 1: a sign is written as bytes, and a property has hundreds of
 ranges of them."""
@@ -43,6 +45,10 @@ _MOST_SIGNS = 64 * 1024
 """Of all patterns of a schema, to be read at all: four times the largest known real definition."""
 _MOST_MADE = 50_000
 """Of all patterns of a schema: some tens of milliseconds, and some megabytes."""
+MOST_OF_A_LIST = 20 * _MOST_MADE
+"""Of all tools that a server shows at once: a second. A thousand with as many patterns as any has take half."""
+_SIGNS_A_STATE = 5
+"""To read so many takes as long as to make one."""
 
 
 def patterns(node: Mapping[str, Any]) -> Iterator[str]:
@@ -77,6 +83,17 @@ def takes_long_to_make(schema: Any) -> bool:
         return True
     classes = sum(len(_CLASS.findall(pattern)) ** 2 for pattern in _all(schema))
     return classes > _MOST_CLASSES or sum(map(_making, _all(schema))) > _MOST_MADE
+
+
+def has_patterns(schema: Any) -> bool:
+    """Whether anything in `schema` is tried on texts."""
+    return next(_all(schema), None) is not None
+
+
+def making(schema: Any) -> int:
+    """Return what it costs to make the patterns in `schema` ready, or to see that this would take long."""
+    reading = min(sum(map(len, _all(schema))), _MOST_SIGNS) // _SIGNS_A_STATE
+    return reading if takes_long_to_make(schema) else reading + sum(map(_making, _all(schema)))
 
 
 def states(pattern: str) -> int:
@@ -198,7 +215,7 @@ def _making(pattern: str) -> int:
     plain = pattern.replace(r"\\", "")
     if _PROPERTY.search(plain):
         return states(pattern) * _PROPERTY_COST
-    wide = len(_WIDE.findall(plain))
+    wide = len(_WIDE.findall(plain)) + sum(map(bool, _DOT.findall(plain)))
     return states(pattern) * (_WIDE_COST + wide // 5 if wide else 1)
 
 

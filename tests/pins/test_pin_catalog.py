@@ -12,6 +12,7 @@ from gateway.pins import catalog
 from gateway.pins.catalog import CatalogReading, Rejected, read_list
 from gateway.pins.names import folded
 from gateway.pins.observe import observed
+from gateway.pins.patterns import MOST_OF_A_LIST
 from tests.pins.pin_builders import HERE, WEATHER, definition, manifest, pin, sighting
 
 SERVER = UpstreamId("weather")
@@ -290,6 +291,50 @@ def test_a_server_is_named_by_the_configuration_and_its_release_is_recorded_only
     assert read([], kind=Kind.SERVER).rejected == (
         Rejected(name="weather", reason="it is no object"),
     )
+
+
+def patterned(number: int, *patterns: str) -> dict[str, Any]:
+    properties = {
+        f"p{each}": {"type": "string", "pattern": one} for each, one in enumerate(patterns)
+    }
+    return {"name": f"t{number}", "inputSchema": {"type": "object", "properties": properties}}
+
+
+def test_what_all_patterns_of_one_list_cost_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(catalog, "SchemaCheck", made.append)
+    costly = [patterned(number, rf"\W{{4000}}{number}") for number in range(10_000)]
+    plain = {"name": "plain", "inputSchema": {"type": "object"}}
+    broken = patterned(10_000, r"\p{L}{5000}")
+    reading = read(*costly, broken, plain)
+    assert len(made) == 25  # of which the last one has none
+    assert taken(reading)[-2:] == ["t23", "plain"]
+    assert {one.reason for one in reading.rejected} == {
+        "the patterns of its whole list would take too long to be made ready"
+    }
+
+
+def test_a_tool_that_is_refused_by_itself_costs_its_list_next_to_nothing() -> None:
+    broken = [patterned(number, rf"\p{{L}}{{5000}}{number}") for number in range(1_000)]
+    reading = read(*broken, patterned(1_000, "^[a-z]+$"))
+    assert taken(reading) == ["t1000"]
+    assert {one.reason for one in reading.rejected} == {
+        "inputSchema: its patterns would take too long to be made ready"
+    }
+
+
+UUID = r"^([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}|00000000-0000-0000-0000-000000000000|ffffffff-ffff-ffff-ffff-ffffffffffff)$"
+MAIL = r"^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$"
+MOMENT = r"^(?:(?:\d\d[2468][048]|\d\d[13579][26]|\d\d0[48]|[02468][048]00|[13579][26]00)-02-29|\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|(?:02)-(?:0[1-9]|1\d|2[0-8])))T(?:(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d+)?)?(?:Z))$"
+
+
+def test_a_list_of_very_many_tools_with_usual_patterns_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As Zod makes them; twice as much has room."""
+    monkeypatch.setattr(catalog, "MOST_OF_A_LIST", MOST_OF_A_LIST // 2)
+    reading = read(*(patterned(number, UUID, MAIL, MOMENT) for number in range(1_000)))
+    assert (len(reading.manifests), reading.rejected) == (1_000, ())
 
 
 TOOLS = [{"name": name, "description": name} for name in ("add", "echo", "get-sum", "zip")]

@@ -298,10 +298,10 @@ def alternatives(schema: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_wrong_by_each_of_many_alternatives_is_not_copied_for_each(
-    schema: Any, content: Any
+    schema: Any, content: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check = SchemaCheck(schema)
-    check._validator = Untold()
+    monkeypatch.setattr(check, "_validator", Untold())
     (problem,) = check.problems(content, len(json.dumps(content)))
     assert str(problem) == (
         "$: does not satisfy the schema (too large to be told where: try it with less)"
