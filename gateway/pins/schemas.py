@@ -10,6 +10,7 @@ from gateway.domain._value import value
 from gateway.domain.document import member_path
 from gateway.domain.nodes import objects_in
 from gateway.pins.effort import ENDLESS, Effort, is_large, names_itself_inside
+from gateway.pins.lookaheads import looked_ahead
 from gateway.pins.members import every_property
 from gateway.pins.patterns import takes_long_to_make
 from gateway.pins.visible import visible
@@ -82,7 +83,7 @@ class SchemaCheck:
             raise UnusableSchema("a part of it is a document of its own")
         if takes_long_to_make(schema):
             raise UnusableSchema("its patterns would take too long to be made ready")
-        self._schema = schema
+        self._schema = schema = looked_ahead(schema)
         self._effort = Effort(schema)
         if _count(self._effort, _SHALLOW) > MOST_EFFORT:
             raise UnusableSchema("checking a value by it could take too long")

@@ -5,10 +5,11 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from gateway.domain.flow import RunId
-from gateway.domain.late import LateCall, LateId, Progress, Stage
+from gateway.domain.late import LateCall, LateId, Progress
 from gateway.domain.tools import UpstreamId
 from gateway.errors import LimitExceeded
 from gateway.ports.secrets import Sealer
@@ -269,16 +270,8 @@ def _late(spelled: bytes) -> LateCall:
 
 
 def _spelled_progress(progress: Progress) -> str:
-    return orjson.dumps(asdict(progress)).decode()
+    return msgspec.json.encode(progress).decode()
 
 
 def _progress(spelled: str) -> Progress:
-    content: dict[str, Any] = orjson.loads(spelled)
-    return Progress(
-        **{
-            **content,
-            "stage": Stage(content["stage"]),
-            "asked": tuple(content["asked"]),
-            "answered": tuple(content["answered"]),
-        }
-    )
+    return msgspec.json.decode(spelled, type=Progress)

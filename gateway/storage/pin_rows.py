@@ -1,9 +1,9 @@
 """Pins as rows of their table."""
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from typing import Any, Final
+
+import msgspec
 
 from gateway.domain.document import Document
 from gateway.domain.tools import (
@@ -27,6 +27,7 @@ _SAID: Final = (
     *("observed_identity", "approved_identity"),
 )
 _DIGEST: Final = "approved"
+_APPROVALS: Final = tuple[PinApproval, ...]
 _BETWEEN: Final = "\x1f"
 
 
@@ -83,8 +84,8 @@ class PinRows:
             pin.approved_at,
             pin.first_seen,
             pin.note,
-            json.dumps([asdict(each) for each in pin.approvals]),
-            json.dumps([asdict(each) for each in pin.filed]),
+            msgspec.json.encode(pin.approvals).decode(),
+            msgspec.json.encode(pin.filed).decode(),
             pin.expires_at,
             pin.body_digest,
             pin.observed.identity,
@@ -134,12 +135,8 @@ def _pin(row: tuple[Any, ...]) -> Pin:
         approved_at=approved_at,
         first_seen=first_seen,
         note=note,
-        approvals=tuple(map(_approval, json.loads(approvals))),
-        filed=tuple(map(_approval, json.loads(filed))),
+        approvals=msgspec.json.decode(approvals, type=_APPROVALS),
+        filed=msgspec.json.decode(filed, type=_APPROVALS),
         expires_at=expires_at,
         body_digest=body_digest,
     )
-
-
-def _approval(kept: dict[str, Any]) -> PinApproval:
-    return PinApproval(**{**kept, "findings": tuple(kept["findings"])})

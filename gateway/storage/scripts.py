@@ -3,14 +3,12 @@
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-import orjson
+import msgspec
 
-from gateway.domain.scripts import Script, ScriptId, ToolGrant, ended_by
-from gateway.domain.tools import UpstreamId
+from gateway.domain.scripts import Script, ScriptId, ended_by
 from gateway.ports.scripts import Parked
 from gateway.ports.secrets import Sealer
 from gateway.storage.state import StateWriter, Tables
@@ -74,7 +72,7 @@ class DurableScriptStore:
 
     async def begin(self, script: Script) -> None:
         """File a program, durable on return; what ran out long ago is forgotten on the way."""
-        sealed = self._sealer.seal(_spelled(script), _row(script.id))
+        sealed = self._sealer.seal(msgspec.json.encode(script), _row(script.id))
         granted = [(script.id, place, one.most) for place, one in enumerate(script.grants or ())]
 
         def job(tables: Tables) -> None:
@@ -185,7 +183,7 @@ class DurableScriptStore:
 
     def _opened(self, row: tuple[str, str]) -> Script:
         id_, sealed = row
-        return _script(self._sealer.open(sealed, _row(id_)))
+        return msgspec.json.decode(self._sealer.open(sealed, _row(id_)), type=Script)
 
     def _only(self, live: Sequence[Script], waiting: Collection[str]) -> None:
         self._take_in(frozenset(self._live), live, waiting)
@@ -233,21 +231,6 @@ def _row(id_: str) -> str:
 
 def _parked_row(id_: str) -> str:
     return f"parked_scripts:{id_}:sealed"
-
-
-def _spelled(script: Script) -> bytes:
-    return orjson.dumps(asdict(script))
-
-
-def _script(spelled: bytes) -> Script:
-    content: dict[str, Any] = orjson.loads(spelled)
-    grants = content.pop("grants")
-    return Script(
-        **content,
-        grants=None
-        if grants is None
-        else tuple(ToolGrant(**{**one, "server": UpstreamId(one["server"])}) for one in grants),
-    )
 
 
 class ScriptWatch:
