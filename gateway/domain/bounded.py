@@ -64,22 +64,25 @@ class Bounded(Generic[Key, Kept]):
             pass
         return found[0]
 
-    def put(self, key: Key, kept: Kept, octets: int = 0) -> None:
+    def put(self, key: Key, kept: Kept, octets: int = 0) -> int:
         """Keep `kept`, which holds `octets` bytes beside its entry's own; forget what is too much.
 
-        What is larger than the whole bound is not kept, and neither is what it would replace.
+        What is larger than the whole bound is not kept, and neither is what it would replace. Return by
+        how many bytes more is held.
         """
         weight = ENTRY + octets
         with self._lock:
+            before = self._held
             found = self._entries.pop(key, None)
             if found is not None:
                 self._held -= found[1]
             if weight > self._octets:
-                return
+                return self._held - before
             self._entries[key] = (kept, weight)
             self._held += weight
             while len(self._entries) > self._most or self._held > self._octets:
                 self._held -= self._entries.popitem(last=False)[1][1]
+            return self._held - before
 
     def pop(self, key: Key) -> Kept | None:
         """Forget what is kept under `key`, and return it."""
@@ -131,10 +134,8 @@ class Shared(Generic[Owner, Key, Kept]):
         if own is None:
             own = Bounded(most=self._octets // ENTRY, octets=self._octets)
             self._held += _OWNER
-        before = own.octets
         self._of[owner] = own
-        own.put(key, kept, octets)
-        self._held += own.octets - before
+        self._held += own.put(key, kept, octets)
         if self._held > self._octets:
             self._make_room()
 

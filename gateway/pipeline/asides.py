@@ -116,6 +116,8 @@ class Asides:
 
         `went` is what went out for `permit`: under what names, nobody has to remember.
         """
+        if message.form is Form.RESPONSE and message.id == permit.call.message.id:
+            return message  # its request went out under the client's own name
         owner = self._owner(permit)
         if message.form is Form.REQUEST:
             if isinstance(token := _about(message).get(_MARK), str | int):

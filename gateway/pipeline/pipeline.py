@@ -182,7 +182,8 @@ class Pipeline:
             return body
         message = await heard(permit, body, self._limits)
         message = await self._admission.asides.home(permit, went, message)
-        if is_unread(message, status):
+        own = message.id is not None and message.id == permit.call.message.id
+        if not own and is_unread(message, status):
             if message.id is not None:
                 who, id_ = permit.principal.person, permit.call.message.id
                 nodes = weight(message.data)

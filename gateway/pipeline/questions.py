@@ -152,7 +152,8 @@ class Questions:
                 rule=subject.rule,
                 effect=subject.effect,
                 arguments=said(call.message),
-                about=_definition(subject.pin),
+                # What nobody approved speaks for nothing.
+                about=approved.definition.content if (approved := subject.pin.approved) else {},
                 beside=self._beside(call, principal, run, frozenset(_declared(subject.pin))),
             ),
             task,
@@ -322,11 +323,6 @@ def _filled_in(templates: Iterable[str], uri: str) -> tuple[str, ...] | None:
 
 def _nothing() -> None:
     """Take a turn."""
-
-
-def _definition(pin: Pin) -> Mapping[str, Any]:
-    """Return the definition that a person approved; what nobody did speaks for nothing."""
-    return {} if pin.approved is None else pin.approved.definition.content
 
 
 def _declared(pin: Pin) -> Iterator[str]:

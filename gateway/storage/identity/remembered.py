@@ -59,6 +59,7 @@ class Columns(Generic[T]):
         hints = get_type_hints(made)
         self.names = tuple(only or hints)
         self._spelled = frozenset(name for name in self.names if _has_members(hints[name]))
+        self._flags = frozenset(name for name in self.names if hints[name] is bool)
         self.list = ", ".join(self.names)
         self.select = f"SELECT {self.list} FROM {table}"  # noqa: S608 - fixed names
         """To be continued."""
@@ -67,12 +68,9 @@ class Columns(Generic[T]):
     def row(self, one: T) -> Row:
         """Return the row of a value."""
         held = msgspec.to_builtins(one, order="deterministic")
-        return tuple(
-            json.dumps(held[name])
-            if name in self._spelled and held[name] is not None
-            else _column(held[name])
-            for name in self.names
-        )
+        held |= {name: int(held[name]) for name in self._flags}
+        held |= {n: json.dumps(held[n]) for n in self._spelled if held[n] is not None}
+        return tuple(held.values())
 
     def value(self, row: Row) -> T:
         """Return the value that stands in a row.
@@ -82,10 +80,9 @@ class Columns(Generic[T]):
 
         """
         held = dict(zip(self.names, row, strict=True))
-        for name in self._spelled:
-            if held[name] is not None:
-                held[name] = json.loads(held[name])
-        return msgspec.convert(held, self._made, strict=False)
+        held |= {name: bool(held[name]) for name in self._flags}
+        held |= {n: json.loads(held[n]) for n in self._spelled if held[n] is not None}
+        return msgspec.convert(held, self._made)
 
 
 def _has_members(hint: Any) -> bool:
@@ -94,10 +91,6 @@ def _has_members(hint: Any) -> bool:
     return get_origin(hint) in (frozenset, tuple) or any(
         isinstance(part, type) and issubclass(part, msgspec.Struct) for part in parts
     )
-
-
-def _column(held: Any) -> Any:
-    return int(held) if isinstance(held, bool) else held
 
 
 def listed(words: Iterable[str]) -> str:
