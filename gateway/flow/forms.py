@@ -25,7 +25,7 @@ _LONGEST_MAILBOX = 64
 _MAIL_LIKE = re.compile(r"\S@(?:\[|[\w-]++\.\w)")
 """What a mail server may take for an address, however odd."""
 
-_REMOTE = r"@[\w-]++(?:\.[\w-]++)++:(?![0-9]{1,5}+(?:\W|\Z))[^\s:]"
+_REMOTE = r"@[\w-]++(?:\.[\w-]++)++\.?:(?![0-9]{1,5}+(?:[\s,;]|\Z))\S"
 """How ssh is told of a file on another machine."""
 _PATH_OF_MAIL_HOST = re.compile(rf"@[\w.-]++(?::[0-9]{{1,5}}+)?[/?#]|{_REMOTE}")
 """No mailbox has one: what stands before the host is the user of a URL without a scheme."""
@@ -65,7 +65,8 @@ _WWW_MARK = re.compile(rf"{_URL_MARK.pattern}|[Ww]{{3}}\.")
 _MAY_BE_HOST = re.compile(r"\.\w")
 """What a host has; in prose white space follows a full stop."""
 _URL_END = re.compile(r"[^\s<>\"]*+")
-_URL_STOPS = re.compile(r"['\\]")
+_URL_STOPS = re.compile(r"['\\]|\]\(|\),?\[")
+"""A quote, and how Markdown goes on."""
 _ODD_LINK = re.compile(
     r"(?<!\w)https?:(?!//[^/\\])[/\\]*+[^\s<>\"/\\]++|(?<![:/\\\w.])(?:/|\\){2}[\w-]++(?:\.[\w-]++)++",
     re.IGNORECASE,
@@ -144,9 +145,11 @@ def _is_mail_like(text: str) -> bool:
 
 
 _SPELLED_PHONE = re.compile(
-    r"(?<![\w+])(?:\+[0-9]|\([0-9]{3,5}\) ?[0-9])[0-9 ()./-]{5,20}[0-9](?!\w)", re.ASCII
+    r"(?<![\w+])(?:\+(?![0-9]{4}-[0-9]{2}-|[0-9]{1,3}(?:\.[0-9]{3})+(?!\S))[0-9][0-9 ()./-]{5,20}"
+    r"|\((?:0[0-9]{1,5}|[0-9]{3})\) ?(?![0-9]{4}-)[0-9][0-9 -]{3,14})[0-9](?!\w)",
+    re.ASCII,
 )
-"""With its country, or with its area in parentheses: no date and no amount has either."""
+"""With its country, or with its area in parentheses; a year in these, a date and an amount are none."""
 _PHONE_DIGITS = range(8, 16)
 """Of a phone number (ITU-T E.164)."""
 

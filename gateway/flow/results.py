@@ -151,10 +151,13 @@ _ID_KEY = re.compile(
 )
 _OF_SOMEBODY = re.compile(
     r"(?i)phone|mobile|fax|card|account|iban|tax|api|access|secret|private|zip|post"
-    r"|(?:^|[_-])(?:source|sender|from|to|caller|callee|contact|recipient|whatsapp|signal|sms|tel)_?numbers?$"
+    r"|(?:^|[_-])(?:source|sender|from|to|caller|callee|recipient|whatsapp|signal|sms|tel)_?numbers?$"
+    r"|(?-i:[a-z](?:Source|Sender|From|Caller|Callee|Recipient|Whatsapp|Sms)Numbers?)$|originatingnumber"
 )
 """What makes of a number or a key one that somebody brings along, and that reaches them anywhere."""
-_PHONE = re.compile(r"\+[0-9][0-9 ()./-]{5,24}")
+_PHONE = re.compile(
+    r"(?:\w{1,16}:)?(?:\+[0-9]|00[1-9][0-9]{0,2}[ \u00a0()./-])[0-9 \u00a0()./-]{5,24}(?:@[\w.-]{1,64})?"
+)
 """A number that reaches somebody from anywhere (ITU-T E.164), whatever its member is called."""
 _CODE = re.compile(r"#?(?=[^\s]*\d)[\w.#:/-]{2,64}")
 """What looks as only a machine gives it out."""

@@ -65,15 +65,14 @@ def names(prompt: str, text: str, form: Form | None = None) -> bool:
 
 _HOST = re.compile(r"https?://([A-Za-z0-9.-]+)(?::\d{1,5})?(?=[/?#\s,;)\"']|\Z)")
 """In running text, where more may stand behind it."""
-_PAGE = re.compile(r"https?://([A-Za-z0-9.-]+)(?::\d{1,5})?(?:[/?#][^\s\\]*)?")
+_PAGE = re.compile(r"https?://([A-Za-z0-9.-]+)(?::\d{1,5})?(?:[/?#][^\s\\]{0,2000})?")
 """A URL by itself: what follows `;` or `,` may make of all before it the name of a user (RFC 3986
 section 3.2.1), and the host another one."""
-_LONGEST_PAGE = 2048
 
 
 def names_host(prompt: str, url: str) -> bool:
     """Tell whether `prompt` gives the host of `url`, by itself or with another page on it."""
-    found = _PAGE.fullmatch(url) if len(url) <= _LONGEST_PAGE else None
+    found = _PAGE.fullmatch(url)
     if found is None or "." not in found[1]:
         return False
     host, prompt = found[1].lower(), _lower(prompt)

@@ -58,6 +58,8 @@ def test_a_servers_own_name_for_a_thing_goes_home(result: Any) -> None:
         {"sourceNumber": "W2378"},
         {"from_number": "W2378"},
         {"id": "x", "caller_number": "W2378"},
+        {"smsSenderNumber": "W2378"},
+        {"messageFromNumber": "W2378"},
     ],
 )
 def test_what_somebody_else_brought_along_is_no_servers_own(result: Any) -> None:
@@ -121,12 +123,24 @@ def test_a_page_is_read_by_its_host_or_by_what_the_words_point_at() -> None:
 
 
 @pytest.mark.parametrize("name", ["sourceNumber", "number", "id", "key", "codes"])
-@pytest.mark.parametrize("text", ["+4915112345678", "+1 (415) 555-2671", "GB82WEST12345698765432"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "+4915112345678",
+        "+1 (415) 555-2671",
+        "GB82WEST12345698765432",
+        "whatsapp:+4915112345678",
+        "+49\u00a0151 12345678",
+        "0049 151 12345678",
+    ],
+)
 def test_a_number_that_reaches_somebody_is_no_servers_own(name: str, text: str) -> None:
     """A message says who sent it by what reaches them, in whatever member."""
     held = [text] if name == "codes" else text
     assert by({"order_id": text}, {"messages": [{name: held, "text": "Hello"}]}) == ["nobody"]
-    assert by({"order_id": "491511234"}, {"orders": [{"id": "491511234"}]}) == ["own_id"]
+    for own in ("491511234", "0012345678", "contract:7"):
+        assert by({"order_id": own}, {"orders": [{"id": own}]}) == ["own_id"]
+    assert by({"order_id": "C-1001"}, {"contactNumber": "C-1001"}) == ["own_id"]
     assert by({"order_id": "lot-7"}, {"auto_number": "lot-7"}) == ["own_id"]
 
 
@@ -160,6 +174,21 @@ def test_a_page_that_is_pointed_at_stood_there_letter_for_letter(url: str) -> No
     assert found == [who]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[https://a.example/b](https://a.example/b)",
+        "Read [one](https://a.example/b),[two](https://a.example/2)",
+        "Read [one](https://a.example/b)[two](https://a.example/2)",
+    ],
+)
+def test_a_page_that_markdown_names_stood_there(text: str) -> None:
+    prompt, asked = "Follow the steps on the page Onboarding", {"page": "Onboarding"}
+    url = {"url": "https://a.example/b"}
+    found = by(url, {"text": text}, prompt=prompt, effect=Effect.READ, asked=asked)
+    assert found == ["pointed"]
+
+
 def test_a_list_of_urls_is_one_of_places() -> None:
     urls = "https://example.com/x,https://evil.example/S,foo"
     assert by({"url": urls}) == ["tenant", "nobody", "name"]
@@ -177,6 +206,18 @@ def test_a_list_of_urls_is_one_of_places() -> None:
         ("ticket", "2024-01-02 (10) 2024-02-03", Form.NAME),
         ("ticket", "3/4/5 +2 (10)", Form.NAME),
         ("ticket", "1.5 (2.5) 10/12/2024", Form.NAME),
+        ("ticket", "Plan (2025) 01.03.2025", Form.NAME),
+        ("ticket", "Plan (2024) 12/31/2024", Form.NAME),
+        ("ticket", "Budget (202) 1.200.000", Form.NAME),
+        ("ticket", "Plan (300) 2024-01-02", Form.NAME),
+        ("ticket", "+2024-01-01", Form.NAME),
+        ("ticket", "+10.000.000", Form.NAME),
+        ("ticket", "(415) 555-2671", Form.ACCOUNT),
+        ("ticket", "+34 600 123 456", Form.ACCOUNT),
+        ("ticket", "git@evil.example:1.git", Form.URL),
+        ("ticket", "git@evil.example.:x/y", Form.URL),
+        ("ticket", "u@evil.example::m", Form.URL),
+        ("ticket", "bob@a.example:25, and so on", Form.EMAIL),
         ("ticket", "bob@a.example:25", Form.EMAIL),
         ("host", "evil.example", Form.URL),
         ("host", "2130706433", Form.URL),
