@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -28,6 +29,8 @@ _CONNECTIONS = 16
 """At once. More would wait inside OPA, where a deadline does not reach them."""
 
 _PROVENANCE = {"provenance": "true"}
+_OURS = re.compile(r"(?m)(?:^|\0)[ \t]*package[ \t]+douane[ \t\r]*(?:[#;].*)?$")
+"""How Rego begins that answers what we ask, behind its file's name; see `OpaClient.sources`."""
 
 
 class OpaClient(AsyncOpaClient):  # type: ignore[misc]
@@ -169,13 +172,16 @@ class RestEngine:
 
         Raises:
             PolicyUnavailable: No answer in time, or not one of the agreed shape; or none, and
-                nothing shows that the server has its policy.
+                nothing shows that the server has a policy.
 
         """
         answer = await self._ask("pin_approvals", question)
-        if "result" not in answer and not self._known and not _revision(answer):
-            await self._require_sources()
-            # Asked once more: the first answer may be of the moment before it had them.
+        if "result" not in answer and not self._known:
+            # A server that has begun anew and not loaded its policy yet answers as one whose policy
+            # has no such rule; it may have another bundle's revision, and Rego that says who may ask.
+            if not any(map(_OURS.search, await self._sources())):
+                raise PolicyUnavailable("the policy server does not show that it has its policy")
+            # Asked once more: the first answer may be of the moment before it had one.
             answer = await self._ask("pin_approvals", question)
         return read_pin_approvals(answer.get("result", 1))
 
@@ -197,7 +203,9 @@ class RestEngine:
                 return self.digest
             if not _revision(answer):
                 number = self._naming.ask()
-                self._name(number, await self._fetched_digest())
+                sources = await self._sources()
+                digest = f"sha256:{hashlib.sha256(orjson.dumps(sources)).hexdigest()}"
+                self._name(number, digest if sources else "")
         return self.digest
 
     async def close(self) -> None:
@@ -236,24 +244,13 @@ class RestEngine:
             raise PolicyUnavailable("the policy server does not say which policy it has")
         return found
 
-    async def _require_sources(self) -> None:
-        """Go on only if the server has the policy that it was last seen with, by its Rego.
-
-        A server that has begun anew and not loaded its policy yet answers as one whose policy has no
-        such rule.
-        """
-        fetched = await self._fetched_digest()
-        if not fetched or fetched != self.digest:
-            raise PolicyUnavailable("the policy server does not show that it has its policy")
-
-    async def _fetched_digest(self) -> str:
-        """Return the digest of the server's Rego, for a server without bundles."""
+    async def _sources(self) -> list[str]:
+        """Return the server's Rego; nothing if it does not say."""
         try:
             async with asyncio.timeout(self._deadline):
-                sources = await self._client.sources()
+                return await self._client.sources()
         except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
-            return ""
-        return f"sha256:{hashlib.sha256(orjson.dumps(sources)).hexdigest()}" if sources else ""
+            return []
 
 
 def _revision(answer: Mapping[str, Any]) -> str:

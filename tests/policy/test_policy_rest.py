@@ -178,29 +178,37 @@ async def test_a_server_without_bundles_is_named_by_its_rego(serve: Serve) -> No
     assert len(decision.policy_digest) == 71
 
 
-class Central:
-    """A central server whose policy may be there or not, and says how many people must approve."""
+AUTHZ = (Path(__file__).parents[2] / "deploy" / "opa" / "authz.rego").read_text()
+OTHERS = {"bundles": {"others": {"revision": "o1"}}}
 
-    def __init__(self, *, bundles: bool, people: int | None) -> None:
+
+class Central:
+    """A central server whose policy may be there or not, and says how many people must approve.
+
+    Its own rules, of who may ask it, come as a file: they are always there. With bundles so is
+    another one.
+    """
+
+    def __init__(self, *, bundles: bool, people: int | None, raw: str = "package douane\n") -> None:
         self.there = True
-        self.raw = "package a"
+        self.raw = raw
         self._bundles = bundles
         self._people = people
 
     async def answer(self, request: web.Request) -> web.Response:
-        provenance = {"version": "1"} | (PROVENANCE["provenance"] if self._shows_bundles else {})
+        provenance: Any = {"version": "1"}
+        if self._bundles:
+            ours = PROVENANCE["provenance"]["bundles"] if self.there else {}
+            provenance |= {"bundles": OTHERS["bundles"] | ours}
         result: Any = self._people if request.path.endswith("/pin_approvals") else "hold"
         if request.path == "/v1/policies":
-            result = [{"id": "a", "raw": self.raw, "ast": {}}] if self.there else []
+            files = {"authz.rego": AUTHZ} | ({"a": self.raw} if self.there else {})
+            result = [{"id": id_, "raw": raw, "ast": {}} for id_, raw in files.items()]
         elif not self.there:
             result = None
         return web.json_response(
             {"provenance": provenance} | ({} if result is None else {"result": result})
         )
-
-    @property
-    def _shows_bundles(self) -> bool:
-        return self._bundles and self.there
 
 
 @pytest.mark.parametrize("bundles", [True, False])
@@ -209,29 +217,45 @@ async def test_a_server_that_has_not_loaded_its_policy_does_not_say_that_one_per
     serve: Serve, bundles: bool, people: int | None
 ) -> None:
     central = Central(bundles=bundles, people=people)
-    engine = await RestEngine.connect(OpaServer(url=await serve(central.answer)), deadline=2.0)
+    server = OpaServer(url=await serve(central.answer))
+    engine = await RestEngine.connect(server, deadline=2.0)
     assert await engine.pin_approvals(GOOD) == (people or 1)
     central.there = False
     for _ in range(2):
         with pytest.raises(PolicyUnavailable, match="its policy"):
             await engine.pin_approvals(GOOD)
         await engine.refresh()
-    central.there = True
-    await engine.refresh()
-    assert await engine.pin_approvals(GOOD) == (people or 1)
-    await engine.close()
-
-
-async def test_a_server_without_bundles_that_has_another_policy_now_is_looked_at_first(
-    serve: Serve,
-) -> None:
-    central = Central(bundles=False, people=None)
-    engine = await RestEngine.connect(OpaServer(url=await serve(central.answer)), deadline=2.0)
-    central.raw = "package b"
+    fresh = await RestEngine.connect(server, deadline=2.0)
     with pytest.raises(PolicyUnavailable, match="its policy"):
-        await engine.pin_approvals(GOOD)
-    await engine.refresh()
-    assert await engine.pin_approvals(GOOD) == 1
+        await fresh.pin_approvals(GOOD)
+    central.there = True
+    for one in (engine, fresh):
+        assert await one.pin_approvals(GOOD) == (people or 1)
+        await one.close()
+
+
+@pytest.mark.parametrize(
+    ("raw", "is_ours"),
+    [
+        ("package douane", True),
+        ("# Who may do what.\n# package other\npackage douane # ours\n\nimport rego.v1\n", True),
+        ("\r\n\tpackage  douane\r\ndefault x := 1\r\n", True),
+        ("package douane; x := 1", True),
+        ("package douane_test\n", False),
+        ("package douane.access\n", False),
+        ("package system.authz\n# package douane\n", False),
+        ("package a\nimport data.douane\n", False),
+    ],
+)
+async def test_a_policy_without_the_rule_is_known_by_its_package(
+    serve: Serve, raw: str, *, is_ours: bool
+) -> None:
+    central = Central(bundles=False, people=None, raw=raw)
+    engine = await RestEngine.connect(OpaServer(url=await serve(central.answer)), deadline=2.0)
+    try:
+        assert (await engine.pin_approvals(GOOD), is_ours) == (1, True)
+    except PolicyUnavailable:
+        assert not is_ours
     await engine.close()
 
 
