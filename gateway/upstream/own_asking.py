@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from gateway.domain.calls import Message, Permit, RawAnswer, ServerEvent, whatever_has_changed
-from gateway.domain.room import FREE, SHARE
+from gateway.domain.room import SHARE, Room
 from gateway.errors import UpstreamFailed
 from gateway.upstream.faults import unusable
 from gateway.upstream.own_sessions import Session, worded
@@ -16,7 +16,7 @@ from gateway.wire.server_message import ServerMessage
 _MOST_BESIDE: Final = 16
 """Messages of an upstream's, beside its answer, that wait for a client."""
 _LARGE: Final = 64 * 1024
-"""Bytes of them. One that is larger waits alone."""
+"""Bytes of them. One that is larger waits alone, and for somebody who reads."""
 
 Found = TypeVar("Found")
 
@@ -24,35 +24,37 @@ Found = TypeVar("Found")
 class Beside:
     """What an upstream says meanwhile, and not on the stream of the answer, until it is taken.
 
-    Whoever says it waits for nobody. What is much has its room where answers have theirs, until the
-    next message is asked for.
+    Whoever says it waits for nobody. One that is larger than all that may wait has its room where
+    answers have theirs, until the next message is asked for; before anybody has asked for one it has
+    none, for it would keep others' answers out for as long as the call takes.
     """
 
     def __init__(self) -> None:
         share = SHARE.get()
-        self._room = None if share is None else share.answers
+        self._room = Room() if share is None else share.answers
         self._said: asyncio.Queue[tuple[ServerEvent, int]] = asyncio.Queue(_MOST_BESIDE)
         """Each with what it has taken of the room."""
         self._octets = 0
+        self._is_read = False
         self._given = 0
         """What that has taken which was given out last."""
 
     def put(self, event: ServerEvent) -> bool:
         """Add a message, and return whether there was room for it."""
         octets = self._octets + len(event.raw)
-        if self._said.full() or (self._octets and octets > _LARGE):
+        is_large = octets > _LARGE
+        if self._said.full() or (is_large and (self._octets or not self._is_read)):
             return False
-        taken = 0
-        if self._room is not None and octets > FREE:
-            taken = len(event.raw)
-            if not self._room.take(taken):
-                return False
+        taken = octets if is_large else 0
+        if taken and not self._room.take(taken):
+            return False
         self._octets = octets
         self._said.put_nowait((event, taken))
         return True
 
     async def get(self) -> ServerEvent:
         """Return the next message, once there is one; nobody holds the last one any more."""
+        self._is_read = True
         self._give()
         event, self._given = await self._said.get()
         self._octets -= len(event.raw)
@@ -66,8 +68,7 @@ class Beside:
             self._give()
 
     def _give(self) -> None:
-        if self._room is not None and self._given:
-            self._room.give(self._given)
+        self._room.give(self._given)
         self._given = 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
-from gateway.domain.room import FREE, SHARE, Room, Rooms, Share
+from gateway.domain.room import SHARE, Room, Rooms, Share
 from gateway.domain.tools import Profile
 from gateway.errors import LimitExceeded, UpstreamFailed
 from gateway.upstream import own_sessions
@@ -161,6 +161,29 @@ async def test_large_messages_reach_a_client_that_takes_them(
     assert room.taken == 0
 
 
+async def test_a_question_that_is_not_large_reaches_its_client_however_little_room_there_is(
+    site: Site, speaker: Speaker, room: Room
+) -> None:
+    calling, seen = await begun(site, speaker)
+    room.take(2**30)
+    for _ in range(3):
+        await speaker.says.put({**ROOTS, "params": {"_meta": {"x": "x" * 60_000}}})
+        await until(lambda: seen)
+        assert seen.pop()["method"] == "roots/list"
+    assert site.servers[MAIL].rejected == []
+    room.give(2**30)
+    speaker.free.set()
+    await calling
+    assert room.taken == 0
+
+
+async def read(beside: Beside) -> None:
+    """Have somebody ask for the next message, and go away again."""
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await beside.get()
+
+
 @pytest.mark.parametrize(
     ("sizes", "fit"),
     [
@@ -173,6 +196,7 @@ async def test_large_messages_reach_a_client_that_takes_them(
 )
 async def test_so_much_waits_beside_an_answer(room: Room, sizes: list[int], fit: int) -> None:
     beside = Beside()
+    await read(beside)
     put = [beside.put(ServerEvent(raw=b"x" * size, data=b"")) for size in sizes]
     assert put.count(True) == fit
     for _ in range(fit):
@@ -185,21 +209,71 @@ async def test_so_much_waits_beside_an_answer(room: Room, sizes: list[int], fit:
 async def test_what_is_little_takes_no_room_and_what_is_much_keeps_it_until_the_next_is_asked_for(
     room: Room,
 ) -> None:
-    beside, small = Beside(), ServerEvent(raw=b"x" * FREE, data=b"")
-    assert beside.put(small)
-    assert room.taken == 0
-    assert beside.put(small)
-    assert room.taken == FREE
+    beside, small = Beside(), ServerEvent(raw=b"x" * 32 * 1024, data=b"")
+    large = ServerEvent(raw=b"x" * (64 * 1024 + 1), data=b"")
+    await read(beside)
+    for _ in range(2):
+        assert beside.put(small)
+        assert room.taken == 0
     for _ in range(2):
         assert await beside.get() == small
-        assert room.taken == FREE
+    assert beside.put(large)
+    assert room.taken == len(large.raw)
+    assert await beside.get() == large
+    assert room.taken == len(large.raw)
     asking = asyncio.create_task(beside.get())
     await asyncio.sleep(0)
     assert room.taken == 0
     room.take(2**30)
-    assert not beside.put(ServerEvent(raw=b"x" * (FREE + 1), data=b""))
+    assert not beside.put(large)
     assert beside.put(small)
     assert await asking == small
+
+
+async def test_what_is_large_is_not_kept_before_anybody_reads(room: Room) -> None:
+    beside, large = Beside(), ServerEvent(raw=b"x" * 4 * 1024**2, data=b"")
+    assert not beside.put(large)
+    assert beside.put(ServerEvent(raw=b"x" * 64 * 1024, data=b""))
+    assert room.taken == 0
+    await beside.get()
+    assert beside.put(large)
+    assert room.taken == len(large.raw)
+
+
+async def test_a_server_that_begins_to_speak_once_its_call_is_under_way_takes_nobodys_room(
+    site: Site, speaker: Speaker, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward, turned_away = speaker.forward, set[str]()
+
+    async def turning_away(permit: Permit) -> RawAnswer:
+        message = permit.call.message
+        if message.method in {"GET", "tools/call"} - turned_away:
+            turned_away.add(message.method)
+            status = 405 if message.method == "GET" else 404
+            return RawAnswer(status=status, headers=(), session=None, body=b"")
+        return await forward(permit)
+
+    monkeypatch.setattr(site.servers[MAIL], "forward", turning_away)
+    calling, seen = await begun(site, speaker)
+    await speaker.says.put(logged(4 * 1024**2))
+    await speaker.says.put({**ROOTS, "params": {"_meta": {"x": "x" * 4 * 1024**2}}})
+    await until(lambda: site.servers[MAIL].rejected)
+    assert room.taken == 0
+    speaker.free.set()
+    await calling
+    assert [one["id"] for one in seen] == [1]
+
+
+async def test_where_nobody_has_room_of_their_own_large_messages_wait_as_well() -> None:
+    SHARE.set(None)
+    beside, large = Beside(), ServerEvent(raw=b"x" * 4 * 1024**2, data=b"")
+    await read(beside)
+    for _ in range(3):
+        assert beside.put(large)
+        assert not beside.put(large)
+        assert await beside.get() == large
+    assert beside.put(large)
+    beside.close()
 
 
 async def test_without_a_question_the_answer_comes_whole(site: Site, speaker: Speaker) -> None:
