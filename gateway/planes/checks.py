@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gateway.planes.envoy_checks import asked_in, problems_of_envoy
-from gateway.planes.parts import Found, is_for_one, within
+from gateway.planes.parts import Found, is_for_one, listed_in, part_of, parts_in, within
 
 _ASKED_ABOUT: Final = (
     "tools/call",
@@ -26,6 +26,8 @@ _FORWARDED: Final = (
 )
 """What agentgateway forwards, by which expression, and what becomes of calls without it."""
 _NEVER_ASKED: Final = ("tasks/get", "tasks/update", "tasks/cancel")
+_VERIFIED: Final = ("jwtAuth", "mcpAuthentication")
+"""Where agentgateway is told whose tokens are good."""
 
 
 def problems_of(content: Any) -> list[str]:
@@ -38,7 +40,7 @@ def problems_of(content: Any) -> list[str]:
     for one in agents:
         processors = [
             each
-            for each in one["mcpGuardrails"].get("processors") or ()
+            for each in parts_in(one["mcpGuardrails"], "processors")
             if each.get("kind") == "remote"
         ]
         found += [problem for each in processors or [{}] for problem in _processor(each)]
@@ -51,12 +53,9 @@ def problems_of(content: Any) -> list[str]:
 def _unasked(content: Any) -> Iterator[str]:
     """Yield which routes of an agentgateway lead to servers of MCP, and ask nobody."""
     for one in within(content):
-        backends = one.get("backends")
-        if not isinstance(backends, list):
-            continue
-        servers = [each for each in backends if isinstance(each, dict) and "mcp" in each]
-        asks = "mcpGuardrails" in (one.get("policies") or {}) or all(
-            "mcpGuardrails" in (each.get("policies") or {}) for each in servers
+        servers = [each for each in parts_in(one, "backends") if "mcp" in each]
+        asks = "mcpGuardrails" in part_of(one, "policies") or all(
+            "mcpGuardrails" in part_of(each, "policies") for each in servers
         )
         if servers and not asks:
             name = one.get("name") or one.get("matches") or "one"
@@ -65,36 +64,45 @@ def _unasked(content: Any) -> Iterator[str]:
 
 def _audiences(content: Any) -> Iterator[str]:
     """Yield whose tokens are good at more servers than one, wherever Douane is asked about their calls."""
-    routes = [one for one in within(content) if isinstance(one.get("backends"), list)]
-    others = [one for one in routes if not any("mcpGuardrails" in part for part in within(one))]
-    unseen = {id(part) for one in others for part in within(one)}
-    for one in within(content):
-        tokens = one.get("jwtAuth")
-        if id(one) in unseen or not isinstance(tokens, Mapping):
-            continue
-        for each in tokens.get("providers") or [tokens]:
-            if not is_for_one(each):
-                yield (
-                    f"audiences: a token of {each.get('issuer', 'anybody')} for another server is good; "
-                    "write the one of the server"
-                )
+    for one in _asked_about(content):
+        for tokens in (one[key] for key in _VERIFIED if isinstance(one.get(key), Mapping)):
+            for each in parts_in(tokens, "providers") or [tokens]:
+                if not is_for_one(each):
+                    yield (
+                        f"audiences: a token of {each.get('issuer', 'anybody')} for another server is "
+                        "good; write the one of the server"
+                    )
+
+
+def _asked_about(content: Any) -> Iterator[Found]:
+    """Yield every mapping in `content`, but for those that stand in routes alone which ask nobody."""
+    if isinstance(content, Mapping):
+        is_route = isinstance(content.get("backends"), list)
+        if is_route and not any("mcpGuardrails" in part for part in within(content)):
+            return
+        yield content
+        content = list(content.values())
+    if isinstance(content, list):
+        for inner in content:
+            yield from _asked_about(inner)
 
 
 def _processor(found: Found) -> Iterator[str]:
     if str(found.get("failureMode", "failClosed")).lower() == "failopen":
         yield "failureMode: everything passes while Douane is away; write failClosed"
-    methods = found.get("methods") or {}
+    methods = part_of(found, "methods")
     for method in _ASKED_ABOUT:
         if (phase := _phase(method, methods)) != "full":
             yield f"methods: {method} is asked about in phase {phase}; write '*': full"
     for method in _NEVER_ASKED:
         if method in methods:
             yield f"methods: {method} is listed, and agentgateway asks about none; take it out"
-    metadata = found.get("metadata") or {}
+    metadata = part_of(found, "metadata")
     for key, said, why in _FORWARDED:
         if str(metadata.get(key, "")).strip() != said:
             yield f"metadata: {key}: {why}; write {said}"
-    allowed = [str(one).lower() for one in (found.get("requestHeaders") or {}).get("allowed") or ()]
+    headers = part_of(found, "requestHeaders")
+    allowed = [str(one).lower() for one in listed_in(headers, "allowed")]
     if not allowed or "authorization" in allowed:
         yield "requestHeaders: clients' tokens are sent along; list what is allowed, without them"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gateway.planes.configs import JWT
-from gateway.planes.parts import Found, is_for_one, type_of, within
+from gateway.planes.parts import Found, is_for_one, listed_in, part_of, parts_in, type_of, within
 
 _PROC: Final = "envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor"
 _AUTHZ: Final = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz"
@@ -84,7 +84,7 @@ def _filter(found: Found) -> Iterator[str]:
 
 
 def _authz(found: Found) -> Iterator[str]:
-    body = found.get("with_request_body") or {}
+    body = part_of(found, "with_request_body")
     if not body.get("max_request_bytes"):
         yield "with_request_body: no body is shown, so every call is a no; write max_request_bytes"
     elif not body.get("pack_as_bytes"):
@@ -93,14 +93,14 @@ def _authz(found: Found) -> Iterator[str]:
         yield "allow_partial_message: bodies are cut, and each such call is a no; write false"
     if not found.get("encode_raw_headers"):
         yield "encode_raw_headers: not each header is shown, so every call is a no; write true"
-    if JWT not in (found.get("metadata_context_namespaces") or ()):
+    if JWT not in listed_in(found, "metadata_context_namespaces"):
         yield f"metadata_context_namespaces: who calls is not told; write [{JWT}]"
     for key in found.keys() & _AUTHZ_LESS.keys():
         yield f"{key}: {_AUTHZ_LESS[key]}; take it out"
 
 
 def _proc(found: Found) -> Iterator[str]:
-    modes = found.get("processing_mode") or {}
+    modes = part_of(found, "processing_mode")
     for key in ("request_body_mode", "response_body_mode"):
         if modes.get(key) != "BUFFERED":
             yield f"{key}: bodies are not shown whole; write BUFFERED"
@@ -112,10 +112,10 @@ def _proc(found: Found) -> Iterator[str]:
             yield f"{key}: what Douane answers does not count; write false"
     for key in found.keys() & _PROC_LESS.keys():
         yield f"{key}: {_PROC_LESS[key]}; take it out"
-    if _ROUTE not in (found.get("request_attributes") or ()):
+    if _ROUTE not in listed_in(found, "request_attributes"):
         yield f"request_attributes: whose tools they are is not told; write [{_ROUTE}]"
-    options = (found.get("metadata_options") or {}).get("forwarding_namespaces") or {}
-    if JWT not in (options.get("untyped") or ()):
+    options = part_of(part_of(found, "metadata_options"), "forwarding_namespaces")
+    if JWT not in listed_in(options, "untyped"):
         yield f"metadata_options: who calls is not told; forward {JWT}"
 
 
@@ -128,7 +128,9 @@ def _audiences(tokens: Found) -> Iterator[str]:
     ]
     wanted = [one for one in within(tokens) if "provider_name" in one and one not in apart]
     by_itself = {_spelt(str(one["provider_name"])) for one in wanted}
-    for name, provider in (tokens.get("providers") or {}).items():
+    providers = part_of(tokens, "providers")
+    for name in providers:
+        provider = part_of(providers, name)
         if provider.get("payload_in_metadata") != "claims":
             continue
         ours = [one for one in apart if _spelt(str(one.get("provider_name"))) == name]
@@ -159,14 +161,14 @@ def _managers(content: Any) -> Iterator[str]:
 def _asks(chain: Found) -> bool:
     """Whether everything that comes by `chain` is asked about."""
     return any(
-        type_of(one.get("typed_config") or {}) in _KINDS and not one.get("disabled")
-        for one in chain.get("http_filters") or ()
+        type_of(part_of(one, "typed_config")) in _KINDS and not one.get("disabled")
+        for one in parts_in(chain, "http_filters")
     )
 
 
 def _unsure(chain: Found) -> Iterator[str]:
-    for one in chain.get("http_filters") or ():
-        config = one.get("typed_config") or {}
+    for one in parts_in(chain, "http_filters"):
+        config = part_of(one, "typed_config")
         inside = [part for part in within(config) if type_of(part) in _KINDS]
         if not inside:
             continue
@@ -202,7 +204,7 @@ def _is_rewritten(route: Found) -> bool:
     if not isinstance(rewrite, Mapping):
         return False
     pattern = rewrite.get("pattern")
-    whole = isinstance(pattern, Mapping) and pattern.get("regex") in _WHOLE
+    whole = isinstance(pattern, Mapping) and str(pattern.get("regex")) in _WHOLE
     return whole and "\\" not in str(rewrite.get("substitution"))
 
 
@@ -224,9 +226,8 @@ def _leads_to(chain: Found, addresses: Mapping[str, frozenset[str]]) -> set[str]
     routes = {key: one for key, one in chain.items() if key != "http_filters"}
     names = {str(part["cluster"]) for part in within(routes) if "cluster" in part}
     for part in within(routes):
-        weighted = part.get("weighted_clusters")
-        if isinstance(weighted, Mapping):
-            names |= {str(one.get("name")) for one in weighted.get("clusters") or ()}
+        weighted = part_of(part, "weighted_clusters")
+        names |= {str(one.get("name")) for one in parts_in(weighted, "clusters")}
     return names.union(*(addresses.get(name, frozenset()) for name in names))
 
 
@@ -237,11 +238,11 @@ def _route(found: Found) -> Iterator[str]:
         yield "disabled: a route asks about nothing; take it out"
     if kind == _PROC_ROUTE and "overrides" in found:
         yield "overrides: a route is asked about otherwise; take it out"
-    if kind == _AUTHZ_ROUTE and (found.get("check_settings") or {}).keys() - {"context_extensions"}:
+    if kind == _AUTHZ_ROUTE and part_of(found, "check_settings").keys() - {"context_extensions"}:
         yield "check_settings: a route is asked about otherwise; leave context_extensions alone"
     if kind == _WRAPPED and found.get("disabled"):
         yield "disabled: a route puts a filter off; take it out"
-    for name, one in (found.get("typed_per_filter_config") or {}).items():
+    for name, one in part_of(found, "typed_per_filter_config").items():
         inside = {type_of(part) for part in within(one)}
         if "ext_" in str(name) and not inside & {_PROC_ROUTE, _AUTHZ_ROUTE, _WRAPPED}:
             yield f"typed_per_filter_config: what {name} says there is not known; take it out"

@@ -11,6 +11,23 @@ def type_of(found: Found) -> str:
     return str(found.get("@type", "")).rpartition("/")[2]
 
 
+def part_of(found: Found, key: str) -> Found:
+    """Return what stands at `key`; an empty part, where that is none."""
+    part = found.get(key)
+    return part if isinstance(part, Mapping) else {}
+
+
+def listed_in(found: Found, key: str) -> Sequence[Any]:
+    """Return what is listed at `key`; nothing, where there is no list."""
+    listed = found.get(key)
+    return listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ()
+
+
+def parts_in(found: Found, key: str) -> Sequence[Found]:
+    """Return the parts that are listed at `key`, without what is none."""
+    return [one for one in listed_in(found, key) if isinstance(one, Mapping)]
+
+
 def within(content: Any) -> Iterator[Found]:
     """Yield every mapping in `content`, itself included."""
     if isinstance(content, Mapping):
@@ -24,7 +41,4 @@ def within(content: Any) -> Iterator[Found]:
 
 def is_for_one(found: Found) -> bool:
     """Whether `found` takes tokens of one audience alone."""
-    audiences = found.get("audiences")
-    return (
-        isinstance(audiences, Sequence) and not isinstance(audiences, str) and len(audiences) == 1
-    )
+    return len(listed_in(found, "audiences")) == 1

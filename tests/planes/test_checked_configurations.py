@@ -3,7 +3,7 @@
 import copy
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -384,6 +384,7 @@ def jwt_auth(content: Any) -> Any:
         (lambda one: processor(one)["metadata"], "claims", "jwt.sub", "metadata: claims"),
         (processor, "requestHeaders", {"allowed": []}, "requestHeaders"),
         (processor, "requestHeaders", {"allowed": ["Authorization"]}, "requestHeaders"),
+        (jwt_auth, "providers", [None, "x", {"issuer": "j"}], "audiences: a token of j"),
         (jwt_auth, "audiences", None, "audiences"),
         (jwt_auth, "audiences", ["a", "b"], "audiences"),
         (jwt_auth, "providers", [{"issuer": "i", "audiences": ["a"]}, {"issuer": "j"}], "audiences: a token of j"),
@@ -412,6 +413,74 @@ def test_a_route_of_agentgateway_to_no_server_of_mcp_may_take_any_token(tmp_path
     web = {"backends": [{"host": "web:80"}], "policies": {"jwtAuth": {"issuer": "i"}}}
     content["binds"][0]["listeners"][0]["routes"].append(web)
     assert problems_of(content) == []
+
+
+@pytest.mark.parametrize("audiences", [None, [], ["a", "b"]])
+def test_tokens_that_agentgateway_verifies_by_the_words_of_mcp_are_looked_at(
+    tmp_path: Path, audiences: Any
+) -> None:
+    content = printed(tmp_path, "agentgateway", "ext_mcp")
+    policies = content["binds"][0]["listeners"][0]["routes"][0]["policies"]
+    policies["mcpAuthentication"] = policies.pop("jwtAuth")
+    assert problems_of(content) == []
+    policies["mcpAuthentication"]["audiences"] = audiences
+    (problem,) = problems_of(content)
+    assert problem.startswith("audiences: a token of")
+
+
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_what_two_routes_share_is_looked_at_where_one_of_them_asks(
+    tmp_path: Path, *, comes_first: bool
+) -> None:
+    content = printed(tmp_path, "agentgateway", "ext_mcp")
+    routes = content["binds"][0]["listeners"][0]["routes"]
+    policies = routes[0]["policies"]
+    guardrails = policies.pop("mcpGuardrails")
+    for one in routes[0]["backends"]:
+        one["policies"] = {"mcpGuardrails": guardrails}
+    web = {"backends": [{"host": "web:80"}], "policies": policies}
+    routes.insert(0 if comes_first else 1, web)
+    again = yaml.safe_load(yaml.safe_dump(content))
+    assert (
+        again["binds"][0]["listeners"][0]["routes"][0]["policies"]
+        is (again["binds"][0]["listeners"][0]["routes"][1]["policies"])
+    )
+    assert problems_of(again) == []
+    del again["binds"][0]["listeners"][0]["routes"][0]["policies"]["jwtAuth"]["audiences"]
+    (problem,) = problems_of(again)
+    assert problem.startswith("audiences: a token of")
+
+
+def spoilt(content: Any, to: Any) -> Iterator[Any]:
+    """Yield `content` with `to` in the place of each part of it, one at a time."""
+    yield to
+    if isinstance(content, dict):
+        for key, inner in content.items():
+            for other in spoilt(inner, to):
+                yield {**content, key: other}
+    elif isinstance(content, list):
+        for at, inner in enumerate(content):
+            for other in spoilt(inner, to):
+                yield [*content[:at], other, *content[at + 1 :]]
+
+
+@pytest.mark.parametrize(
+    "to", [None, "x", 5, True, ["x"], [None], {"x": None}, {"x": ["x"]}], ids=str
+)
+def test_what_is_no_configuration_of_anything_is_no_bug(ours: Any, to: Any) -> None:
+    for content in spoilt(ours, to):
+        assert isinstance(problems_of(content), list)
+
+
+@pytest.mark.parametrize("odd", [None, "x", ["x"]])
+def test_a_provider_that_is_none_is_told_of_as_nobody(tmp_path: Path, odd: Any) -> None:
+    content = printed(tmp_path, "envoy", "ext_proc")
+    providers = filters_of(content)["jwt_authn"]["providers"]
+    providers["other"] = odd
+    assert problems_of(content) == []
+    providers["gh"] = odd
+    (problem,) = problems_of(content)
+    assert problem.startswith("payload_in_metadata:")
 
 
 @pytest.mark.parametrize("processors", [[], [{"kind": "cel", "failureMode": "failClosed"}]])
