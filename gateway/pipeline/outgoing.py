@@ -7,10 +7,11 @@ from gateway.domain.calls import Form, Message
 from gateway.domain.document import leaves, member_path
 from gateway.flow.beside import NOTHING, Beside, Said
 from gateway.flow.results import text_of
+from gateway.flow.templates import filled_in
 from gateway.wire.fixed import says_only_its_call
 from gateway.wire.outgoing import Part, asides, beside_reference, has_place, part_of, remarks
 
-Expands = Callable[[str], tuple[str, ...] | None]
+Templates = Callable[[], tuple[str, ...]]
 
 
 def beside(
@@ -18,7 +19,7 @@ def beside(
     *,
     given: Callable[[str], bool],
     asked: Callable[[str], bool],
-    expanded: Expands,
+    templates: Templates,
     declared: frozenset[str] = frozenset(),
     wary: bool = False,
     as_written: bool = False,
@@ -26,15 +27,15 @@ def beside(
     """Return what `message` says beside a tool's arguments.
 
     `given` tells what its server gave out, which goes home, and `asked` which of its questions it put
-    in this very call, which alone have answers; `expanded` what was put into a template
-    of the server's; `declared` are the names of values that an approved definition asks for;
+    in this very call, which alone have answers; `templates` tells those of its that were approved;
+    `declared` are the names of values that an approved definition asks for;
     `wary` is whoever looks even at ids and tokens, and `as_written` whose message goes on as it is: then
     also what its program calls itself counts, which is else told nobody who has not heard it before.
     """
     if says_only_its_call(message) and not (wary and isinstance(message.id, str)):
         return NOTHING
     found = _Found()
-    _in_params(found, message, given, expanded, asked=asked, declared=declared)
+    _in_params(found, message, given, templates, asked=asked, declared=declared)
     if about := dict(remarks(message.params)):
         found.answers += _said(about, "$._meta", _OF_EVERY_CALL)
     if wary:
@@ -50,7 +51,7 @@ def _in_params(
     found: "_Found",
     message: Message,
     given: Callable[[str], bool],
-    expanded: Expands,
+    templates: Templates,
     *,
     asked: Callable[[str], bool],
     declared: frozenset[str],
@@ -62,7 +63,7 @@ def _in_params(
         at = member_path("$", name)
         match part:
             case Part.PLACE:
-                _place(found, at, inner, given, expanded)
+                _place(found, at, inner, given, templates)
             case Part.GIVEN:
                 found.places += [(p, text) for p, text in _texts(inner, at) if not given(text)]
             case Part.CONTENT if has_place(message, name):
@@ -102,12 +103,15 @@ class _Found:
 
 
 def _place(
-    found: _Found, at: str, inner: Any, given: Callable[[str], bool], expanded: Expands
+    found: _Found, at: str, inner: Any, given: Callable[[str], bool], templates: Templates
 ) -> None:
+    approved: tuple[str, ...] | None = None
     for path, text in _texts(inner, at):
         if given(text):
             continue
-        values = expanded(text)
+        # Looked up if any URI needs it, and once for all of them: a message may name hundreds.
+        approved = templates() if approved is None else approved
+        values = next((v for t in approved if (v := filled_in(t, text)) is not None), None)
         if values is None:
             found.places.append((path, text))
         else:

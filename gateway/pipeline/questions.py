@@ -1,7 +1,7 @@
 """What policy is asked about a call: its subject, its flow, its task (stage 6)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from gateway.domain.bounded import ByIdentity, octets_of
@@ -19,7 +19,7 @@ from gateway.flow.beside import Beside
 from gateway.flow.provenance import Provenance, may_write
 from gateway.flow.review import PRIVATE_TO_OUTSIDE, UNPROVEN_DESTINATION, review, told_by_its_run
 from gateway.flow.task import narrowed
-from gateway.flow.templates import filled_in, names_in
+from gateway.flow.templates import names_in
 from gateway.flow.use import Knowledge, Use
 from gateway.pipeline.decide import Subject, call_question, spelled_time
 from gateway.pipeline.memory import ProvenanceMemory
@@ -203,13 +203,11 @@ class Questions:
     def _beside(
         self, call: Call, principal: Principal, run: Run, declared: frozenset[str]
     ) -> Beside:
-        # Looked up if any URI needs it, and once for all of them: a message may name hundreds.
-        templates = cache(partial(self._templates, call))
         return beside(
             call.message,
             given=lambda name: self.is_given(call, principal, name),
             asked=lambda name: was_asked(self._memory.given, call, principal, name),
-            expanded=lambda uri: _filled_in(templates(), uri),
+            templates=partial(self._templates, call),
             declared=declared,
             wary=call.server != OWN and run.has_read,
             as_written=call.origin is OriginKind.PLANE,
@@ -314,11 +312,6 @@ class Questions:
         octets = len(message.body)
         who = access.principal.person
         await self._memory.with_it(access.run, who, octets, note, looks=False, must=True)
-
-
-def _filled_in(templates: Iterable[str], uri: str) -> tuple[str, ...] | None:
-    """Return what was put into one of a server's approved `templates` to get `uri`."""
-    return next((v for t in templates if (v := filled_in(t, uri)) is not None), None)
 
 
 def _nothing() -> None:

@@ -86,9 +86,7 @@ def require_alike(message: Message, profile: Profile, *, wary: bool) -> None:
 
     def told() -> tuple[Any, Any]:
         narrowed = house.pipeline._admission.narrowed(call)
-        beside = outgoing.beside(
-            message, given=bool, asked=bool, expanded=lambda _: None, wary=wary
-        )
+        beside = outgoing.beside(message, given=bool, asked=bool, templates=tuple, wary=wary)
         return narrowed, beside
 
     short = told()

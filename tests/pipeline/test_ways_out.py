@@ -309,7 +309,7 @@ def test_a_state_that_its_server_did_not_give_is_a_destination(house):
         message,
         given=lambda name: name != PRIVATE_LINE,
         asked=lambda name: False,
-        expanded=lambda text: None,
+        templates=tuple,
     )
     assert found.places == (("$.requestState", PRIVATE_LINE),)
 
