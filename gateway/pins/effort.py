@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote
 
 from gateway.domain.nodes import amount, objects_in
@@ -35,13 +35,13 @@ MOST_COUNTED = 5_000
 
 _MOST_OBJECTS = 10_000
 
-_SILENT = frozenset(
+NARROWS_NOTHING: Final = frozenset(
     {
         "$comment", "$defs", "$id", "$schema", "default", "definitions", "description", "examples",
-        "properties", "title",
+        "title",
     }
 )  # fmt: skip
-"""Keywords that no value fails to satisfy."""
+"""Keywords that no value fails to satisfy, whatever they say."""
 _QUOTED = ("const", "enum", "not")
 """Keywords of which all that they say is told."""
 _MISMATCH = 20
@@ -49,9 +49,6 @@ _MISMATCH = 20
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _MAPPINGS = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
-
-
-_Weigh = Callable[[Any, list[Any]], int]
 
 
 class Effort:
@@ -90,12 +87,14 @@ class Effort:
     def told(self, content: Any, most: int) -> int:
         """Count what tells all that `content` can have wrong, in nodes of JSON; no further than past `most`.
 
-        Each mismatch is told with all of the value that it is about, and what that is compared with;
-        of alternatives each one's are.
+        Each mismatch is told with all of the value that it is about, of a member's name with all of the
+        object; with what that is compared with; and with the names on the way there. Of alternatives
+        each one's are.
         """
-        return self._sum(content, most, partial(_mismatches, most=most))
+        each = _MISMATCH + amount("".join([*_way(content), *_way(self._root)]), most)
+        return self._sum(content, most, partial(_mismatches, each=each, most=most))
 
-    def _sum(self, content: Any, most: int, weigh: _Weigh) -> int:
+    def _sum(self, content: Any, most: int, weigh: Callable[[Any, list[Any]], int]) -> int:
         found, left, waiting = 0, MOST_COUNTED, [(self._root, [content])]
         while waiting and found <= most:
             schema, values = waiting.pop()
@@ -132,7 +131,8 @@ class Effort:
         """Return what it costs to try the patterns in `schema` on the texts and names of `values`."""
         if not (found := list(patterns(schema))):
             return 0
-        texts = sum(_octets(one) for one in values if type(one) is str)
+        told_of = (one[0] if type(one) is tuple else one for one in values)
+        texts = sum(_octets(one) for one in told_of if type(one) is str)
         names = sum(_octets(name) for one in values if type(one) is dict for name in one)
         return sum(self._matching(pattern, texts + names) for pattern in found)
 
@@ -209,13 +209,20 @@ def _compared(schema: Mapping[str, Any]) -> int:
     return compared
 
 
-def _mismatches(schema: Any, values: list[Any], *, most: int) -> int:
-    """Return what tells all that `values` can have wrong by `schema` itself, in nodes."""
-    told, compared = 1, 0
+def _mismatches(schema: Any, values: list[Any], *, each: int, most: int) -> int:
+    """Return what tells all that `values` can have wrong by `schema` itself, or more than `most`.
+
+    In nodes, of which each mismatch has so many whatever value it is about.
+    """
+    found, told, compared = 0, 1, 0
     if isinstance(schema, dict):
-        told = len(schema.keys() - _SILENT) + _wanted(schema)
+        told = len(schema.keys() - NARROWS_NOTHING - {"properties"}) + _wanted(schema)
         compared = sum(amount(schema[word], most) for word in _QUOTED if word in schema)
-    return sum(told * (_MISMATCH + amount(one, most)) + compared for one in values)
+    for one in values if told else ():
+        # To tell that is to be little work, and a whole object is there for each of its names.
+        if found <= most:
+            found += told * (each + amount(one, most)) + compared
+    return found
 
 
 def _wanted(schema: Mapping[str, Any]) -> int:
@@ -242,12 +249,20 @@ def _named(values: list[Any], names: Mapping[str, Any]) -> Mapping[str, list[Any
 
 
 def _members(values: list[Any], *, named: bool) -> Iterator[Any]:
-    """Yield what is in the objects and arrays among `values`; of objects the names, if `named`."""
+    """Yield what is in the objects and arrays among `values`; if `named`, names and what they are in."""
     for one in values:
         if type(one) is dict:
-            yield from one if named else one.values()
+            yield from ((name, one) for name in one) if named else one.values()
         elif type(one) is list and not named:
             yield from one
+
+
+def _way(content: Any) -> Iterator[str]:
+    """Yield the longest name on each level of `content`: no way to a value has longer ones."""
+    level = [content]
+    while level:
+        yield max((name for name, _ in _members(level, named=True)), key=_octets, default="")
+        level = list(_members(level, named=False))
 
 
 def is_large(schema: Any) -> bool:

@@ -126,14 +126,13 @@ class SchemaCheck:
         return any("anyOf" in node or "oneOf" in node for node in objects_in(self._schema))
 
     def _first(self, content: Any) -> Problem:
-        if self._has_alternatives:
-            # Where none of them fits, all that is wrong by each is in the first mismatch.
-            return Problem(path="$", keyword="the schema", expected=_UNTOLD)
         try:
-            self._validator.validate(content)
+            # Of alternatives none of which fits, all that is wrong by each is in the first mismatch.
+            if not self._has_alternatives:
+                self._validator.validate(content)
         except jsonschema_rs.ValidationError as error:
             return self._problem(error)
-        return Problem(path="$", keyword="the schema", expected="")
+        return Problem(path="$", keyword="the schema", expected=_UNTOLD)
 
     def _problem(self, error: jsonschema_rs.ValidationError) -> Problem:
         path = "$"

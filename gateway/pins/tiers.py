@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from gateway.domain._value import value
 from gateway.domain.tools import MAPPING, Kind
+from gateway.pins.effort import NARROWS_NOTHING
 from gateway.pins.portability import schemas_in
 from gateway.pins.portable import TURNING
 
@@ -55,11 +56,6 @@ _VERSION = re.compile(
 _NEWEST = "2020-12"
 _REFERRED_ALONE = frozenset({"draft-06", "draft-07"})
 """Versions in which nothing counts that stands beside a `$ref`."""
-_NARROWS_NOTHING = frozenset(
-    {
-        "$comment", "$defs", "$schema", "default", "definitions", "description", "examples", "title",
-    }
-)  # fmt: skip
 _READ_ANEW = frozenset(
     {
         "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef",
@@ -106,7 +102,7 @@ def _version(schema: Any) -> str | None:
 
 
 def _differs(schema: Mapping[str, Any], versions: Collection[str | None]) -> bool:
-    beside = "$ref" in schema and len(schema.keys() - _NARROWS_NOTHING) > 1
+    beside = "$ref" in schema and len(schema.keys() - NARROWS_NOTHING) > 1
     ignored = beside and not _REFERRED_ALONE.isdisjoint(versions)
     return ignored or isinstance(schema.get("items"), list) or not _READ_ANEW.isdisjoint(schema)
 

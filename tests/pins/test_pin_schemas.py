@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from gateway.pins import schemas
+from gateway.domain.nodes import amount
+from gateway.pins import effort, schemas
 from gateway.pins.effort import ENDLESS, Effort
 from gateway.pins.schemas import SchemaCheck, UnusableSchema
 
@@ -162,6 +163,11 @@ def test_a_long_value_is_counted_before_it_is_refused():
     assert problems(rows, [{"p1": "x", "p2": "y"}] * 30_000) == []
 
 
+def test_patterns_that_names_are_tried_on_count_by_how_long_those_are() -> None:
+    named = {"propertyNames": {"pattern": "(?:a|b){0,300}c"}}
+    assert problems(named, {"a" * 100_000: 1}) == ["$: does not satisfy size (too much to check)"]
+
+
 @pytest.mark.parametrize("word", ["additionalProperties", "patternProperties", "propertyNames"])
 def test_what_members_meet_is_counted_however_they_are_named(word):
     heavy = {"allOf": [{"minLength": 0}] * 500}
@@ -272,6 +278,62 @@ def test_of_a_long_message_one_mismatch_is_looked_for_and_not_all():
     """Each is written out with what the schema has, before the first one is told."""
     schema = {"items": {"required": [f"p{i}" for i in range(100)]}}
     assert problems(schema, [{}] * 2_000) == ["$[0]: does not satisfy required (p0)"]
+
+
+RECORD = {
+    "type": "object",
+    "propertyNames": {"type": "string", "pattern": "^[a-z]+$"},
+    "additionalProperties": {"type": "string"},
+}
+"""As Zod writes it."""
+MANY = {f"A{number}": "x" for number in range(200)}
+
+
+@pytest.mark.parametrize(
+    ("schema", "content"),
+    [
+        (RECORD, MANY | {"a": "x" * 50_000}),
+        ({"propertyNames": {"maxLength": 1}}, {f"A{number}": "" for number in range(400)}),
+        (
+            {
+                "propertyNames": {"$ref": "#/$defs/n"},
+                "$defs": {"n": {"allOf": [{"maxLength": 1}] * 20}},
+            },
+            MANY,
+        ),
+        ({"additionalProperties": {"items": {"type": "integer"}}}, {"n" * 50_000: ["a"] * 1_000}),
+        (
+            {"$defs": {"n" * 50_000: {"allOf": [{"minLength": 2}] * 1_000}}}
+            | {"$ref": "#/$defs/" + "n" * 50_000},
+            "a",
+        ),
+    ],
+)
+def test_what_is_copied_for_each_mismatch_counts_for_each(schema: Any, content: Any) -> None:
+    """Of a name that does not fit all of its object, and of each the names on the way to it."""
+    assert len(problems(schema, content)) == 1
+
+
+def test_of_records_that_people_write_all_that_is_wrong_is_told() -> None:
+    assert problems(RECORD, MANY | {"a": 1}) == [
+        "$[*]: does not satisfy type (string)",
+        *["$: does not satisfy pattern"] * 4,
+    ]
+
+
+def test_of_an_object_with_very_many_names_that_much_is_told_is_soon_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weighed: list[Any] = []
+
+    def counted(content: Any, most: int) -> int:
+        weighed.append(content)
+        return amount(content, most)
+
+    monkeypatch.setattr(effort, "amount", counted)
+    named = Effort({"propertyNames": {"maxLength": 1}})
+    assert named.told({f"A{number}": "" for number in range(20_000)}, 200_000) > 200_000
+    assert len(weighed) < 20
 
 
 class Untold:
