@@ -1,16 +1,20 @@
 """What becomes of a server's tools in hosts, found by the table of `hosts` alone."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from gateway.domain._value import value
 from gateway.pins.hosts import Count, Host, Keyword, Level, Names, Source, Wanted
 
-_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+NAMED: Final = (
+    "$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties",
+)  # fmt: skip
 """Keywords whose members have names of the author's own, each a schema."""
 _CONTENT = ("const", "enum", "default", "examples", "required")
 """Keywords that hold values and no schema: what looks like a keyword in them is none."""
+_INWARD = re.compile(r"#(?:/(?:\$defs|definitions|properties)/[^/%]*|/(?:items|anyOf/[0-9]+))*")
 
 
 @value
@@ -111,10 +115,15 @@ def schemas_in(schema: Any, path: str) -> Iterator[tuple[str, Any]]:
         elif isinstance(schema, Mapping):
             yield path, schema
             for name, inner in schema.items():
-                if name in _NAMED and isinstance(inner, Mapping):
+                if name in NAMED and isinstance(inner, Mapping):
                     waiting += [(f"{path}.{name}.{own}", each) for own, each in inner.items()]
                 elif name not in _CONTENT:
                     waiting.append((f"{path}.{name}", inner))
+
+
+def leads_astray(schema: Mapping[str, Any]) -> bool:
+    """Whether its `$ref` may lead to what is no schema for `schemas_in`: a default, or a map of names."""
+    return not _INWARD.fullmatch(str(schema.get("$ref", "#")))
 
 
 def _of_wanted(rule: Wanted, tool: str, definition: Mapping[str, Any]) -> Iterator[Trouble]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from gateway.domain.bounded import remembered
 from gateway.domain.document import Document
 from gateway.pins.hosts import HOSTS, Keyword
-from gateway.pins.portability import matters, schemas_in
+from gateway.pins.portability import NAMED, leads_astray, matters, schemas_in
 
 _NARROWING: Final = frozenset(
     {
@@ -31,7 +31,6 @@ _COUNTING: Final = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 """Keywords about what no keyword beside them was about."""
 _READ_ALIKE: Final = ("draft-06", "draft-07", "2019-09", "2020-12")
 """Versions of JSON Schema whose schemas say the same without their name, but for two spellings."""
-_NAMED: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _INSIDE: Final = ("items", "prefixItems", "additionalProperties", "allOf", "anyOf")
 _MOST: Final = 20_000
 _OCTETS: Final = 16 * 1024**2
@@ -69,7 +68,7 @@ def _wider(schema: Mapping[str, Any], rules: Collection[Keyword]) -> Mapping[str
     if "$schema" in schema and "$schema" not in kept and not _says_the_same(schema):
         kept = {"$schema": schema["$schema"], **kept}
     inner = [one for _, one in schemas_in(kept, "")]
-    turns = any(not TURNING.isdisjoint(one) for one in inner)
+    turns = any(not TURNING.isdisjoint(one) or leads_astray(one) for one in inner)
     refers = any("$ref" in one for one in inner)
     if not _COUNTING.isdisjoint(schema) or (turns and refers):
         return schema
@@ -96,7 +95,7 @@ def _without(schema: Mapping[str, Any], rules: Iterable[Keyword]) -> dict[str, A
 def _inside(schema: Mapping[str, Any], rules: Collection[Keyword]) -> dict[str, Any]:
     """Return `schema` with all those inside of it without what `rules` are about."""
     shown = dict(schema)
-    for name in _NAMED:
+    for name in NAMED:
         if isinstance(named := shown.get(name), Mapping):
             shown[name] = {own: _each(inner, rules) for own, inner in named.items()}
     for name in _INSIDE:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from gateway.domain._value import value
 from gateway.domain.tools import MAPPING, Kind
 from gateway.pins.effort import NARROWS_NOTHING
-from gateway.pins.portability import schemas_in
+from gateway.pins.portability import NAMED, leads_astray, schemas_in
 from gateway.pins.portable import TURNING
 
 Steps = tuple[str | int, ...]
@@ -43,9 +43,6 @@ _CONTRACT_MEMBERS = {
     Kind.SERVER: frozenset({"capabilities"}),
 }
 _TEXT_MEMBERS = frozenset({"title", "description", "instructions", "$comment"})
-_SCHEMA_MAPS = frozenset(
-    {"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"}
-)
 _SUBSCHEMAS = frozenset(
     {"items", "prefixItems", "anyOf", "oneOf", "allOf", "not", "if", "then", "else", "contains"}
     | {"additionalItems", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
@@ -85,10 +82,11 @@ class Whole:
         """Return what is to be known of the schema `old`, which has become `new`."""
         versions = {_version(old), _version(new)}
         inner = [one for side in (old, new) for _, one in schemas_in(side, "")]
-        differ = any(_differs(one, versions) for one in inner) if len(versions) > 1 else False
+        unseen = any(map(leads_astray, inner))
+        differ = len(versions) > 1 and (unseen or any(_differs(one, versions) for one in inner))
         return cls(
             reads_alike=None not in versions and not differ,
-            turns=any(not TURNING.isdisjoint(one) for one in inner),
+            turns=unseen or any(not TURNING.isdisjoint(one) for one in inner),
         )
 
 
@@ -171,7 +169,7 @@ def _schema_tier(at: Steps, old: Any, new: Any, *, name: str, whole: Whole) -> T
     owner: str | None = None
     while at:
         word, rest = at[0], at[1:]
-        if word in _SCHEMA_MAPS:
+        if word in NAMED:
             if not rest:
                 # An empty map says nothing; a full one's members are changes of their own.
                 return Tier.COSMETIC if _is_empty(old) and _is_empty(new) else Tier.CONTRACT

@@ -215,6 +215,50 @@ def test_what_closes_where_that_lets_in_more_is_another_contract(old: Any, new: 
     assert became(old, new) is Tier.CONTRACT
 
 
+X = {"type": "object", "properties": {"a": {}}}
+NOT_X = {"not": {"$ref": "#/$defs/x"}}
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        {"default": NOT_X, "allOf": [{"$ref": "#/default"}]},
+        {"default": NOT_X, "allOf": [{"$ref": "#/d%65fault"}]},
+        {"$defs": {"a": {"default": NOT_X}}, "allOf": [{"$ref": "#/$defs/a%2Fdefault"}]},
+        {"properties": {"to": {"enum": [NOT_X], "$ref": "#/properties/to/enum/0"}}},
+        {"$defs": NOT_X, "allOf": [{"$ref": "#/$defs"}]},
+        {"dependencies": {"default": NOT_X}},
+    ],
+)
+def test_what_is_hidden_where_no_schema_is_looked_for_is_another_contract(around: Any) -> None:
+    old, new = (
+        around | {"$defs": around.get("$defs", {}) | {"x": one}}
+        for one in (X, X | {"additionalProperties": False})
+    )
+    assert became(old, new) is Tier.CONTRACT
+
+
+def test_what_is_hidden_and_is_read_otherwise_is_another_contract() -> None:
+    hidden = {"if": True, "then": {"enum": ["ours"]}}
+    said = {"properties": {"to": {"allOf": [{"$ref": "#/default"}]}}, "default": hidden}
+    old, new = (
+        said | {"$schema": one} for one in (f"{NEW}2020-12/schema", f"{OLD}draft-06/schema#")
+    )
+    assert became(old, new) is became(new, old) is Tier.CONTRACT
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["#", "#/$defs/x", "#/definitions/default", "#/properties/a/items", "#/properties/a/anyOf/0"],
+)
+def test_what_closes_is_cosmetic_beside_the_references_that_people_write(reference: str) -> None:
+    """As SDKs write them."""
+    said = {"$defs": {"x": {}}, "properties": {"b": {"$ref": reference}}}
+    closed = {"additionalProperties": False}
+    assert became(said, said | closed) is Tier.COSMETIC
+    assert became(said, said | {"$schema": f"{OLD}draft-07/schema#"}) is Tier.COSMETIC
+
+
 def test_an_icon_from_another_host_is_another_contract() -> None:
     before = manifest(definition(icons=[{"src": "https://a.example/i.png"}]))
     same = manifest(definition(icons=[{"src": "https://a.example/j.png"}]))

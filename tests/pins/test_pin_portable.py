@@ -93,6 +93,11 @@ def test_what_a_host_refuses_and_only_narrows_is_left_out(
             {"items": {"patternProperties": {"^a": {}}, "unevaluatedProperties": False}},
         ),
         ("claude", {"anyOf": [{"properties": {"a": {}}}], "unevaluatedProperties": False}),
+        (
+            "gemini",
+            {"items": {"$ref": "#/default"}, "default": {"not": {"$ref": "#/$defs/a"}}}
+            | {"$defs": {"a": {"const": "x"}}},
+        ),
     ],
 )
 def test_what_would_take_less_or_nothing_of_use_is_as_it_was_approved(
