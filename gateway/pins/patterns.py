@@ -215,7 +215,7 @@ def _making(pattern: str) -> int:
     plain = pattern.replace(r"\\", "")
     if _PROPERTY.search(plain):
         return states(pattern) * _PROPERTY_COST
-    wide = len(_WIDE.findall(plain)) + sum(map(bool, _DOT.findall(plain)))
+    wide = len(_WIDE.findall(plain)) + sum(map(bool, _DOT.findall(pattern)))
     return states(pattern) * (_WIDE_COST + wide // 5 if wide else 1)
 
 

@@ -427,6 +427,7 @@ def test_a_schema_whose_patterns_take_long_to_be_made_is_unusable(schema: Any) -
         r"(?:a\P{Han}){200}",
         r"(?:a{300}){300}",
         ".{1200}",
+        r"[\\].{1200}",
         "[^a]{1200}",
     ],
 )
