@@ -86,29 +86,30 @@ def read_list(
     # No other one is ever pinned, so none of those stands beside it; and they may be megabytes.
     plain = frozenset(name for name in names if allowed.fullmatch(name))
     collisions = _collisions([name for name in names if name in plain], approved)
-    manifests: list[Manifest] = []
+    manifests: dict[str, Manifest] = {}
     rejected: list[Rejected] = []
     patterns = _Patterns()
-    for name, item in zip(names, items, strict=True):
+    # Whatever else a server shows first, what a person approved has room before it.
+    pairs = list(zip(names, items, strict=True))
+    pairs.sort(key=lambda pair: pair[0] not in approved)
+    for name, item in pairs:
         try:
             _require_name(name, plain, collisions)
             document = _document(kind, item, exclude_meta)
             if kind is Kind.TOOL:
-                patterns.require_room(item, document.canonical)
-                _require_usable(document)
+                patterns.require_usable(item, document.canonical)
         except _Unfit as unfit:
             rejected.append(Rejected(name=visible(name[:256]), reason=str(unfit)))
             continue
-        manifests.append(
-            Manifest(
-                target=Target(server=server, kind=kind, name=name),
-                profile=profile,
-                definition=document,
-                server_version=server_version,
-                identity=identity,
-            )
+        manifests[name] = Manifest(
+            target=Target(server=server, kind=kind, name=name),
+            profile=profile,
+            definition=document,
+            server_version=server_version,
+            identity=identity,
         )
-    return CatalogReading(manifests=tuple(manifests), rejected=tuple(rejected))
+    in_order = tuple(manifests[name] for name in names if name in manifests)
+    return CatalogReading(manifests=in_order, rejected=tuple(rejected))
 
 
 def _naming_member(kind: Kind) -> str | None:
@@ -189,18 +190,14 @@ class _Patterns:
     def __init__(self) -> None:
         self._left = MOST_OF_A_LIST
 
-    def require_room(self, tool: Mapping[str, Any], canonical: bytes) -> None:
-        if not any(has_patterns(tool.get(member)) for member in _SCHEMAS):
-            return
-        if self._left >= 0:
-            self._left -= _making(canonical)
-        if self._left < 0:
-            raise _Unfit("the patterns of its whole list would take too long to be made ready")
-
-
-def _require_usable(tool: Document) -> None:
-    if problem := _unusable_schema(tool.canonical):
-        raise _Unfit(problem)
+    def require_usable(self, tool: Mapping[str, Any], canonical: bytes) -> None:
+        if any(has_patterns(tool.get(member)) for member in _SCHEMAS):
+            if self._left >= 0:
+                self._left -= _making(canonical)
+            if self._left < 0:
+                raise _Unfit("the patterns of its whole list would take too long to be made ready")
+        if problem := _unusable_schema(canonical):
+            raise _Unfit(problem)
 
 
 def _name(canonical: bytes) -> bytes:

@@ -53,24 +53,16 @@ def _parts(pattern: str) -> Iterator[tuple[bool, str]]:
         return
     at, found = 1, []
     while pattern.startswith(("(?!", "(?="), at):
-        end = _end_of_group(pattern, at)
+        end = next((end for _, end, depth in _signs(pattern, at) if depth == 0), None)
         if end is None or pattern[end : end + 1] in tuple("*+?{"):
             return
         found.append((pattern[at + 2] == "=", pattern[at + 3 : end - 1]))
         at = end
     rest = pattern[at:]
-    if not _chooses(rest):
+    # Of branches of its own only the first would stand behind the `^`.
+    if not any(sign == "|" and depth == 0 for sign, _, depth in _signs(rest, 0)):
         yield from found
         yield True, rest
-
-
-def _end_of_group(pattern: str, at: int) -> int | None:
-    return next((end for _, end, depth in _signs(pattern, at) if depth == 0), None)
-
-
-def _chooses(rest: str) -> bool:
-    """Whether `rest` has branches of its own: only the first of them would stand behind the `^`."""
-    return any(sign == "|" and depth == 0 for sign, _, depth in _signs(rest, 0))
 
 
 def _signs(pattern: str, at: int) -> Iterator[tuple[str, int, int]]:

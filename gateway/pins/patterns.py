@@ -38,9 +38,9 @@ _WIDE = re.compile(r"[^\x00-\x7f]|\\[SDWsbBux]|\[\^|:\^|\(\?[^:]")
 """Signs beyond ASCII, classes that hold such, and flags that may make one of any."""
 _DOT = re.compile(r"\\.?|\[\^?\]?(?:\\.?|[^\]\\])*+\]?|(?P<any>\.)", re.DOTALL)
 """One that stands for any sign: neither escaped nor in a class."""
-_PROPERTY_COST, _WIDE_COST = 2_500, 10
+_PROPERTY_COST, _WIDE_COST = 500, 10
 """Of a state, where a plain one costs 1: a sign is written as bytes, and a property has hundreds of
-ranges of them."""
+ranges of them. A class of many properties counts as one state for each, which takes less."""
 _MOST_SIGNS = 64 * 1024
 """Of all patterns of a schema, to be read at all: four times the largest known real definition."""
 _MOST_MADE = 50_000
@@ -213,8 +213,8 @@ def _open(item: _Item, places: int) -> int:
 def _making(pattern: str) -> int:
     """Return what it costs to compile `pattern`, in plain states: as if its widest sign were each."""
     plain = pattern.replace(r"\\", "")
-    if _PROPERTY.search(plain):
-        return states(pattern) * _PROPERTY_COST
+    if properties := _PROPERTY.findall(plain):
+        return max(states(pattern), len(properties)) * _PROPERTY_COST
     wide = len(_WIDE.findall(plain)) + sum(map(bool, _DOT.findall(pattern)))
     return states(pattern) * (_WIDE_COST + wide // 5 if wide else 1)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import islice
 from typing import Any, NoReturn
 
 import jsonschema_rs
@@ -108,9 +109,7 @@ class SchemaCheck:
         if self._effort.told(content, _MOST_TOLD) > _MOST_TOLD:
             return (self._first(content),)
         found = self._validator.iter_errors(content)
-        return tuple(
-            self._problem(error) for error, _ in zip(found, range(_MOST_PROBLEMS), strict=False)
-        )
+        return tuple(map(self._problem, islice(found, _MOST_PROBLEMS)))
 
     @cached_property
     def _named(self) -> frozenset[str]:
@@ -149,9 +148,7 @@ class SchemaCheck:
 
     def _takes_too_long(self, content: Any, size: int) -> bool:
         # Every value is at least two bytes of text, so most messages need no counting.
-        if self._most * size < MOST_WORK:
-            return False
-        return self._effort.on(content, MOST_WORK) > MOST_WORK
+        return self._most * size >= MOST_WORK and self._effort.on(content, MOST_WORK) > MOST_WORK
 
 
 def _count(effort: Effort, depth: int) -> int:

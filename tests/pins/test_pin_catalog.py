@@ -314,6 +314,26 @@ def test_what_all_patterns_of_one_list_cost_is_bounded(monkeypatch: pytest.Monke
     }
 
 
+def test_what_is_approved_has_room_before_what_its_server_shows_first() -> None:
+    costly = [patterned(number, rf"\W{{4000}}{number}") for number in range(100)]
+    old = patterned(100, "^[a-z]+$")
+    assert "t100" not in taken(read(*costly, old))
+    both = taken(read(*costly, old, approved={"t100", "t99"}))
+    assert both[-2:] == ["t99", "t100"]  # in the order of the list
+    assert both[0] == "t0"
+
+
+TAG = r"^([\p{L}\p{Z}\p{N}_.:/=+\-@]*)$"
+
+
+def test_a_list_of_tools_that_take_tags_is_taken_and_a_long_class_of_properties_is_not() -> None:
+    """As a cloud writes what its tags may be, which each of its tools takes."""
+    reading = read(*(patterned(number, TAG, TAG) for number in range(300)))
+    assert (len(reading.manifests), reading.rejected) == (300, ())
+    (refused,) = read(patterned(0, "[" + r"\p{L}\P{N}" * 100 + "]")).rejected
+    assert refused.reason.endswith("would take too long to be made ready")
+
+
 def test_a_tool_that_is_refused_by_itself_costs_its_list_next_to_nothing() -> None:
     broken = [patterned(number, rf"\p{{L}}{{5000}}{number}") for number in range(1_000)]
     reading = read(*broken, patterned(1_000, "^[a-z]+$"))
