@@ -10,7 +10,7 @@ from benchmarks import size
 from tests.architecture.test_the_road import walked
 from tests.within import prepared, within
 
-MOST_CORE = 36_925
+MOST_CORE = 36_923
 """Code lines. They may only become fewer."""
 
 HEARERS = ("gateway.admin", "gateway.behaviour", "gateway.builtin", "gateway.export")
