@@ -15,7 +15,7 @@ WAYS: Final = (CUT, SILENT)
 """In which a network is cut, in turn."""
 _KILLS: Final[Mapping[str, int]] = {GATEWAY: 7, HOLDER: 7, POSTGRES: 5, LANE: 1}
 """What is killed how often, of 20 times."""
-_ENDS: Final = ("", "pin", "", "stop", "pin", "")
+_ENDS: Final = ("", "pin", "stop", "", "pin", "")
 """What ends before each fault, in turn."""
 _POLICY_EVERY: Final = 10
 _SHORT_S: Final = (0.3, 7.0)

@@ -87,8 +87,11 @@ class Office:
             case "pin":
                 await self.approve(PINNED)
             case "stop":
+                held = (await self.done("policy.stopped"))["standstill"] or ""
                 with suppress(Refused):  # somebody has heard it before
-                    await self.done("policy.go", settled=["not_found"], note="for a test")
+                    await self.done(
+                        "policy.go", settled=["not_found"], standstill=held, note="for a test"
+                    )
             case _:
                 await self._in_force(closed=False)
 

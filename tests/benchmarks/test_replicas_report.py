@@ -20,7 +20,9 @@ def test_two_gateways_the_log_and_postgresql_are_killed_and_keep_their_word(
     assert sorted(kinds) == sorted([faults.GATEWAY, faults.HOLDER, faults.POSTGRES])
     outcome = played(tmp_path / "played", plan)
     assert outcome.problems == []
-    assert (outcome.borne, len(outcome.recoveries)) == (3, 3)
+    assert [fault.ends for fault in plan.faults()] == ["", "pin", "stop"]
+    # Where everything was stopped it is a person that calls wait for.
+    assert (outcome.borne, len(outcome.recoveries)) == (3, 2)
 
     # It can say no: the same log, but for one record of a call that was carried.
     carried = next(one for one in outcome.history.calls if one.answer == "result")
