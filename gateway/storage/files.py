@@ -151,7 +151,7 @@ class DirectoryLock:
             self._file.close()
             raise DirectoryInUse(
                 f"{data_dir} is in use by process {holder}: "
-                "stop it, or give this one another data_dir"
+                "if it is a gateway that starts, wait; else stop it, or give this one another data_dir"
             ) from error
         self._file.truncate()
         self._file.write(f"{os.getpid()}\n")
