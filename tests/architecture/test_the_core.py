@@ -8,6 +8,7 @@ import pytest
 import gateway
 from benchmarks import size
 from tests.architecture.test_the_road import walked
+from tests.backends import ROAD, only
 from tests.within import prepared, within
 
 MOST_CORE = 36_923
@@ -59,6 +60,7 @@ def test_the_core_stands_on_what_is_named(sources: dict[str, bytes]) -> None:
     assert whole - {"gateway"} - sys.stdlib_module_names == {*STANDS_ON}
 
 
+@only(ROAD)
 async def test_a_call_passes_through_the_core_alone(
     tmp_path: Path, sources: dict[str, bytes]
 ) -> None:

@@ -8,6 +8,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import gateway
+from tests.backends import ROAD, only
 from tests.within import Within, prepared, within
 
 MOST_FUNCTIONS, MOST_FILES, MOST_CALLS = 372, 111, 542
@@ -52,6 +53,7 @@ async def walked(site: Within) -> Road:
     return road
 
 
+@only(ROAD)
 async def test_the_road_of_a_warm_call_becomes_no_longer(tmp_path: Path) -> None:
     with prepared(tmp_path) as site:
         async with within(site) as gateway:

@@ -13,6 +13,7 @@ import pytest
 
 from gateway.storage.kek import new_key
 from tests import forks
+from tests.backends import FILES, only
 from tests.e2e.own import GENEROUS
 from tests.e2e.posting import Poster
 from tests.e2e.scripted import Raw, raw_in_a_thread
@@ -167,6 +168,7 @@ class Before:
         return poster
 
 
+@only(FILES)
 def test_everything_goes_on_in_postgresql_and_comes_back(
     tmp_path: Path, postgres: Postgres, module_raw: Raw
 ) -> None:

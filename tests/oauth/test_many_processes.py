@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends import CLOCK, only
 from tests.oauth.crowd import live
 
 
+@only(CLOCK)
 @pytest.mark.parametrize(("size", "days"), [pytest.param(5, 3, marks=pytest.mark.full), (43, 1)])
 async def test_nobody_is_signed_out_by_their_own_client_and_a_thief_is(
     tmp_path: Path, size: int, days: int
