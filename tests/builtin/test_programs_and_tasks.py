@@ -99,8 +99,12 @@ async def test_a_program_whose_time_is_over_has_its_task_cancelled(
     site: Site, server: Works, played: Played
 ) -> None:
     async def impatient(broker: Broker) -> Any:
-        async with asyncio.timeout(0.1):
-            return await broker.call("mail", "search", {}, seq=1)
+        async with asyncio.timeout(60) as patience:
+            asked = asyncio.create_task(broker.call("mail", "search", {}, seq=1))
+            while not server.saw:
+                await asyncio.sleep(0.01)
+            patience.reschedule(asyncio.get_running_loop().time() + 0.1)
+            return await asked
 
     async def play(broker: Broker) -> Any:
         try:
