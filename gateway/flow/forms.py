@@ -150,14 +150,12 @@ _SPELLED_PHONE = re.compile(
     re.ASCII,
 )
 """With its country, or with its area in parentheses; a year in these, a date and an amount are none."""
-_PHONE_DIGITS = range(8, 16)
-"""Of a phone number (ITU-T E.164)."""
 
 
 def _has_phone(text: str) -> bool:
     """Tell whether a phone's number stands in `text`, with other signs in it than between two digits."""
-    found = _SPELLED_PHONE.finditer(text)
-    return any(sum(map(str.isdigit, one[0])) in _PHONE_DIGITS for one in found)
+    # Digits of a phone number (ITU-T E.164).
+    return any(sum(map(str.isdigit, p[0])) in range(8, 16) for p in _SPELLED_PHONE.finditer(text))
 
 
 def _has_iban(text: str) -> bool:

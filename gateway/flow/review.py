@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from itertools import chain, islice
 from typing import Any
 
@@ -281,16 +280,18 @@ def _addresses_besides(use: Use) -> Iterator[tuple[str, str]]:
 
 def _pages_of(names: tuple[str, ...], use: Use) -> Iterator[tuple[str, str]]:
     """Yield where on a network a read goes by the arguments `names`: paths of files are no such place."""
-    # Many stand in one list.
-    is_for_one = cache(lambda at: is_for_addresses(at, use))
-    is_for_file = cache(lambda at: not FILES.isdisjoint(map(singular, words_of(at)[-1:])))
+    known: dict[str, tuple[bool, bool]] = {}  # many stand in one list
     for path, leaf in _named_leaves(names, use.arguments):
         text = text_of(leaf)
         if text is None:
             continue
         at = _ITEM.sub("", path)
-        is_place = isinstance(leaf, str) and is_of_a_place(text, is_path=is_for_file(at))
-        if (is_place or is_for_one(at)) and form_at(path, text, use) is Form.URL:
+        if at not in known:
+            is_path = not FILES.isdisjoint(map(singular, words_of(at)[-1:]))
+            known[at] = is_for_addresses(at, use), is_path
+        is_for_one, is_path = known[at]
+        is_place = isinstance(leaf, str) and is_of_a_place(text, is_path=is_path)
+        if (is_place or is_for_one) and form_at(path, text, use) is Form.URL:
             yield from ((path, part) for part in _pages_in(text))
 
 
@@ -324,11 +325,13 @@ def _lists_places(parts: tuple[str, ...]) -> bool:
 
     `https://maps.example/@52.5,13.4,15z` is one URL.
     """
-    first, *others = parts
+    first, *others = parts[:_MOST_LISTED]
     return form_of(first) in _REACHING and any(form_of(part) in _REACHING for part in others)
 
 
 _REACHING = frozenset({Form.EMAIL, Form.URL})
+_MOST_LISTED = 2048
+"""Parts; a text that has more is too long to be known for ours, or for the user's, by how it begins."""
 
 
 def _named_leaves(
@@ -399,8 +402,7 @@ def _pages(
 
 def _stood(url: str, knowledge: Knowledge) -> bool:
     """Tell whether `url` stood in a result, as it is or as people write it."""
-    seen = knowledge.provenance.seen
-    return any(seen(form) is not None for form in (url, *as_people_write(url)))
+    return any(map(knowledge.provenance.seen, (url, *as_people_write(url))))
 
 
 def _is_address(destination: Destination) -> bool:

@@ -7,6 +7,7 @@ import pytest
 
 from gateway.domain.flow import Chosen, Form
 from gateway.domain.labels import Effect, ToolRule
+from gateway.flow import review
 from gateway.flow.forms import form_of
 from gateway.flow.naming import things_in
 from gateway.flow.provenance import Provenance
@@ -193,6 +194,19 @@ def test_a_list_of_urls_is_one_of_places() -> None:
     urls = "https://example.com/x,https://evil.example/S,foo"
     assert by({"url": urls}) == ["tenant", "nobody", "name"]
     assert by({"url": "https://maps.example.com/@52.5,13.4,15z"}) == ["tenant"]
+
+
+def test_a_long_list_is_looked_at_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that is so long is proven by nothing that it begins with."""
+    looked: list[str] = []
+
+    def look(text: str) -> Form:
+        looked.append(text)
+        return form_of(text)
+
+    monkeypatch.setattr(review, "form_of", look)
+    assert by({"url": "https://example.com/x," + "a," * 50_000}) == ["nobody"]
+    assert len(looked) < 3_000
 
 
 @pytest.mark.parametrize(

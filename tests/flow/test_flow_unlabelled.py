@@ -242,6 +242,20 @@ def test_a_quantity_reaches_nothing(more: dict[str, Any], reached: bool) -> None
 CHOICE = {"enum": ["me", "all"]}
 
 
+def is_looked_at(about: dict[str, Any]) -> bool:
+    """Say whether the one argument of such a tool is a place or content."""
+    use = Use(
+        server="mail",
+        tool="send",
+        rule=ToolRule(),
+        effect=Effect.DESTROY,
+        arguments={"recipient": "me"},
+        about=about,
+    )
+    rule = labelled(use).rule
+    return bool(rule.destination or rule.payload)
+
+
 @pytest.mark.parametrize(
     ("declared", "looked"),
     [
@@ -259,16 +273,7 @@ def test_only_what_is_one_of_a_few_values_whatever_holds_is_a_choice(
     declared: dict[str, Any], looked: bool
 ) -> None:
     about = {"inputSchema": {"properties": {"recipient": declared}}}
-    use = Use(
-        server="mail",
-        tool="send",
-        rule=ToolRule(),
-        effect=Effect.DESTROY,
-        arguments={"recipient": "me"},
-        about=about,
-    )
-    rule = labelled(use).rule
-    assert bool(rule.destination or rule.payload) is looked
+    assert is_looked_at(about) is looked
 
 
 FOUR, SEVEN = ({"$schema": f"http://json-schema.org/draft-0{n}/schema#"} for n in (4, 7))
@@ -292,16 +297,7 @@ def test_what_its_draft_does_not_know_fixes_no_value(
     declared: dict[str, Any], more: dict[str, Any], looked: bool
 ) -> None:
     about = {"inputSchema": {"properties": {"recipient": declared}, **more}}
-    use = Use(
-        server="mail",
-        tool="send",
-        rule=ToolRule(),
-        effect=Effect.DESTROY,
-        arguments={"recipient": "me"},
-        about=about,
-    )
-    rule = labelled(use).rule
-    assert bool(rule.destination or rule.payload) is looked
+    assert is_looked_at(about) is looked
 
 
 @pytest.mark.parametrize("name", ["order", "page", "cursor", "format"])
