@@ -139,6 +139,16 @@ class Shared(Generic[Owner, Key, Kept]):
         if self._held > self._octets:
             self._make_room()
 
+    def pop(self, owner: Owner, key: Key) -> Kept | None:
+        """Forget what `owner` keeps under `key`, and return it."""
+        own = self._of.get(owner)
+        if own is None:
+            return None
+        self._held -= own.octets
+        found = own.pop(key)
+        self._held += own.octets
+        return found
+
     def _make_room(self) -> None:
         """Have an eighth free. Who holds less than each may forgets nothing."""
         most = self._octets * 7 // 8

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from gateway.domain.bounded import Bounded, digest_of, octets_of
+from gateway.domain.bounded import Shared, digest_of, octets_of
 from gateway.domain.calls import Asked, Call, Permit, octets_of_call, whatever_has_changed
 from gateway.domain.identity import Principal
 from gateway.errors import ProtocolError
@@ -20,32 +20,33 @@ from gateway.wire.bare_notices import names_another
 from gateway.wire.jsonrpc import is_id
 from gateway.wire.server_message import ServerMessage
 
-_MOST: Final = 20_000
 _OCTETS: Final = 64 * 1024**2
-"""As many questions fit as may be open, each with as much of it as is shown."""
+"""Some 20,000 questions, each with as much of it as is shown."""
 _CUT_OCTETS: Final = 32 * 1024**2
 """A call whose stream was cut is kept whole, with what it was given."""
 _LONGEST_TOLD: Final = 1_000
 """Characters of a question of a server's that whoever allows an answer to it is shown."""
 
 RpcId: TypeAlias = str | int
+Whose: TypeAlias = tuple[str, str]
+"""A server and a person: neither has another's forgotten by asking much."""
 
 
 class Conversations:
     def __init__(self) -> None:
-        self._asked: Bounded[bytes, Asked] = Bounded(most=_MOST, octets=_OCTETS)
-        self._cut: Bounded[bytes, tuple[Permit, Trail]] = Bounded(most=_MOST, octets=_CUT_OCTETS)
+        self._asked: Shared[Whose, bytes, Asked] = Shared(octets=_OCTETS)
+        self._cut: Shared[Whose, bytes, tuple[Permit, Trail]] = Shared(octets=_CUT_OCTETS)
         self.asides = Asides()
         """What requests and tokens are called at servers."""
 
     def ask(self, permit: Permit, id_: RpcId, asked: Asked) -> None:
         """Note that the server's request `id_` was let through to the client."""
         key = _key(permit.call, permit.principal, permit.session, id_)
-        self._asked.put(key, asked, octets_of(asked))
+        self._asked.put(*key, asked, octets_of(asked))
 
     def ask_again(self, permit: Permit, id_: RpcId, asked: Asked) -> None:
         """Note that a request may be answered again, unless the server has asked another by its id."""
-        if self._asked.get(_key(permit.call, permit.principal, permit.session, id_)) is None:
+        if self._asked.get(*_key(permit.call, permit.principal, permit.session, id_)) is None:
             self.ask(permit, id_, asked)
 
     def asked(self, call: Call, principal: Principal, session: str | None) -> Asked:
@@ -57,7 +58,7 @@ class Conversations:
         """
         id_ = call.message.id
         key = None if id_ is None else _key(call, principal, session, id_)
-        asked = None if key is None else self._asked.get(key)
+        asked = None if key is None else self._asked.get(*key)
         if asked is None:
             raise ProtocolError("this response answers no request of the server's", rpc_id=id_)
         return asked
@@ -75,7 +76,7 @@ class Conversations:
             said = "the server asks something else by now"
             raise ProtocolError(said, rpc_id=call.message.id)
         if call.message.id is not None:
-            self._asked.pop(_key(call, principal, session, call.message.id))
+            self._asked.pop(*_key(call, principal, session, call.message.id))
 
     def is_open(self, permit: Permit, cancelled: ServerMessage) -> bool:
         """Whether what the server takes back is the permit's own request, or one that it asked here."""
@@ -83,7 +84,7 @@ class Conversations:
             return True
         id_ = cancelled.params["requestId"]
         key = _key(permit.call, permit.principal, permit.session, id_)
-        return is_id(id_) and self._asked.get(key) is not None
+        return is_id(id_) and self._asked.get(*key) is not None
 
     def cut(self, permit: Permit, trail: Trail) -> None:
         """Note that a call's stream ended before its response, which a later stream may bring."""
@@ -92,11 +93,11 @@ class Conversations:
             key = _key(permit.call, permit.principal, permit.session, id_)
             # Nothing is sent by it any more, and this outlives the configuration that would look.
             kept = replace(permit, last_look=whatever_has_changed)
-            self._cut.put(key, (kept, trail), octets_of_call(permit.call))
+            self._cut.put(*key, (kept, trail), octets_of_call(permit.call))
 
     def resume(self, permit: Permit, id_: RpcId) -> tuple[Permit, Trail] | None:
         """Return, once, the call of this session that response `id_` belongs to."""
-        return self._cut.pop(_key(permit.call, permit.principal, permit.session, id_))
+        return self._cut.pop(*_key(permit.call, permit.principal, permit.session, id_))
 
 
 def asked_by(method: str, params: Mapping[str, Any], data: bytes) -> Asked:
@@ -107,6 +108,7 @@ def asked_by(method: str, params: Mapping[str, Any], data: bytes) -> Asked:
     return Asked(method=method, digest=digest_of(data).hex(), text=told)
 
 
-def _key(call: Call, principal: Principal, session: str | None, id_: RpcId) -> bytes:
+def _key(call: Call, principal: Principal, session: str | None, id_: RpcId) -> tuple[Whose, bytes]:
     # 1 and "1" are different ids (JSON-RPC 2.0 section 4), and a digest is of them as they are.
-    return digest_of(call.server, principal.key, principal.script, session, id_)
+    name = digest_of(call.server, principal.key, principal.script, session, id_)
+    return (call.server, principal.person), name

@@ -13,7 +13,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
 
-from gateway.domain.bounded import Bounded
+from gateway.domain.bounded import Shared
 from gateway.domain.calls import Form, OriginKind, Permit, RawAnswer
 from gateway.domain.nodes import weight
 from gateway.domain.tools import Profile, UpstreamId
@@ -37,7 +37,6 @@ from gateway.wire.jsontext import WireLimits
 from gateway.wire.own_session import can_answer
 from gateway.wire.server_message import ServerMessage, is_unread, read_server_message
 
-_MOST_ASKED: Final = 20_000
 _OCTETS: Final = 8 * 1024**2
 _LEAVE: Final = 4 * 1024
 """Bytes of a permit without what was asked for."""
@@ -98,7 +97,7 @@ class OwnClient:
         self._numbers = itertools.count()
         self._under_way: dict[Key, Asking] = {}
         """The newest under each id: what its client would cancel."""
-        self._asked: Bounded[Id, tuple[Id, Permit]] = Bounded(most=_MOST_ASKED, octets=_OCTETS)
+        self._asked: Shared[str, Id, tuple[Id, Permit]] = Shared(octets=_OCTETS)
         """What each is called at the upstream, and leave to answer it there."""
         self._telling: set[asyncio.Task[None]] = set()
 
@@ -332,7 +331,7 @@ class OwnClient:
 
     def _question(self, permit: Permit, id_: Id | None) -> tuple[Id, Permit]:
         """Return, once, what a question is called at the upstream, and leave to answer it there."""
-        asked = None if id_ is None else self._asked.pop(id_)
+        asked = None if id_ is None else self._asked.pop(permit.principal.person, id_)
         if asked is None or asked[1].principal.key != permit.principal.key:
             raise unusable("the question is not known any more")
         return asked
@@ -364,9 +363,9 @@ class OwnClient:
         id_ = f"{self._server}/{next(self._numbers)}"
         # Without what was asked for: it may be large, and questions wait for long.
         leave = replace(asking.beside(_EMPTY), access=None)
-        octets = _LEAVE + len(str(message.id)) + len(leave.session or "")
-        self._asked.put(id_, (message.id, leave), octets)
         who = asking.permit.principal.person
+        octets = _LEAVE + len(str(message.id)) + len(leave.session or "")
+        self._asked.put(who, id_, (message.id, leave), octets)
         return await finished(who, weight(message.data), _under, id_, message.content)
 
     def is_for(self, asking: Asking) -> bool:

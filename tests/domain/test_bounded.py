@@ -81,6 +81,15 @@ def test_what_is_shared_and_replaced_weighs_once():
     assert (shared.octets, shared.get("a", "x")) == (held - ENTRY, None)
 
 
+def test_what_is_shared_and_taken_out_weighs_nothing():
+    shared: Shared[str, str, int] = Shared(octets=100 * ENTRY)
+    shared.put("a", "x", 1)
+    held = shared.octets
+    shared.put("a", "y", 2, ENTRY)
+    assert (shared.pop("a", "y"), shared.pop("a", "y"), shared.pop("b", "y")) == (2, None, None)
+    assert (shared.octets, shared.get("a", "x")) == (held, 1)
+
+
 @given(PARTS, PARTS)
 def test_no_two_sequences_of_parts_share_a_digest(one: list[object], other: list[object]):
     same = [(type(part), part) for part in one] == [(type(part), part) for part in other]

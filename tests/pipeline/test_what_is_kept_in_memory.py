@@ -188,17 +188,21 @@ async def test_what_a_host_was_asked_its_programs_do_not_answer_nor_the_other_wa
 
 
 async def test_open_questions_are_bounded_and_the_oldest_is_refused(monkeypatch):
-    monkeypatch.setattr(conversations, "_MOST", 2)
+    monkeypatch.setattr(conversations, "_OCTETS", 20 * ENTRY)
     house = House()
     await house.approve_all()
     await house.handle(house.call())
     open_ = Conversations()
     permit = house.server.saw[0]
-    for id_ in (1, 2, 3):
+    other = replace(permit, principal=replace(permit.principal, subject="somebody else"))
+    open_.ask(other, 1, ROOTS)
+    for id_ in range(1, 30):
         open_.ask(permit, id_, ROOTS)
     with pytest.raises(ProtocolError):
         open_.require_asked(house.request("", id_=1), permit.principal, None, ROOTS)
-    open_.require_asked(house.request("", id_=3), permit.principal, None, ROOTS)
+    open_.require_asked(house.request("", id_=29), permit.principal, None, ROOTS)
+    # Whoever has little open keeps it.
+    open_.require_asked(house.request("", id_=1), other.principal, None, ROOTS)
 
 
 async def test_as_many_questions_stay_open_however_long_they_are():
@@ -207,7 +211,7 @@ async def test_as_many_questions_stay_open_however_long_they_are():
     await house.handle(house.call())
     open_, permit = Conversations(), house.server.saw[0]
     long = conversations.asked_by("sampling/createMessage", {"messages": "x" * 9000}, b"")
-    for id_ in range(conversations._MOST):
+    for id_ in range(20_000):
         open_.ask(permit, id_, long)
     assert open_.asked(house.request("", id_=0), permit.principal, None) == long
 
@@ -240,7 +244,7 @@ async def test_a_uri_that_is_long_is_a_source_by_its_digest():
     assert max(len(source.tool) for source in run.sources) <= LONGEST_SOURCE
 
 
-@pytest.mark.parametrize(("body", "many"), [(b"x", 6), (b"x" * 10_000, 1), (b"[]," * 200, 1)])
+@pytest.mark.parametrize(("body", "many"), [(b"x", 5), (b"x" * 10_000, 1), (b"[]," * 200, 1)])
 async def test_calls_whose_streams_were_cut_are_kept_within_their_bytes(monkeypatch, body, many):
     """They count for what they become once they are read."""
     most = 100_000
@@ -254,8 +258,9 @@ async def test_calls_whose_streams_were_cut_are_kept_within_their_bytes(monkeypa
         message = replace(permit.call.message, id=id_, body=body)
         call = replace(permit.call, message=message)
         open_.cut(replace(permit, call=call, session="s"), Trail(call, clock=Hand(), new_id=str))
-    assert len(open_._cut) == many
     assert open_._cut.octets <= most
+    here = replace(permit, session="s")
+    assert len([id_ for id_ in range(10) if open_.resume(here, id_) is not None]) == many
 
 
 async def test_what_runs_have_read_is_kept_within_its_bytes(monkeypatch):

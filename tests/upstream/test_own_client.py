@@ -252,7 +252,7 @@ async def test_what_outlives_a_call_keeps_nothing_of_it_in_memory(site: Site) ->
     large = {**CALL, "arguments": {"q": "x" * 1000}}
     assert len((await site.ask("tools/call", large, **OLD)).messages) == 2
     asked = site.clients[MAIL]._asked
-    (found,) = map(asked.get, asked)
+    (found,) = [one.get(id_) for one in asked._of.values() for id_ in one]
     assert found is not None
     _, answering = found
     (session,) = site.clients[MAIL]._sessions._open.values()
