@@ -1,6 +1,7 @@
 """The gateway's own tools about servers: their definitions, arguments and what is told (pure)."""
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from gateway.domain.document import Document
@@ -12,6 +13,7 @@ ALL: Final = frozenset({UpstreamId("*")})
 """Stands for every server, alone."""
 _MOST_NAMES: Final = 100
 _LONGEST_QUERY: Final = 1_000
+_MOST_WORDS: Final = 32
 _SUMMARY: Final = 200
 """Characters of a description."""
 
@@ -121,8 +123,11 @@ def described(itself: Document) -> Mapping[str, str]:
 
 
 def fits(query: str, name: str, itself: Document, tools: Iterable[Document]) -> int:
-    """Return how well a server fits: 1 and more, or 0. Every server fits an empty query."""
-    words = set(query.casefold().split())
+    """Return how well a server fits: 1 and more, or 0. Every server fits an empty query.
+
+    Of a longer query the first 32 words count: each is looked for in all that a server says.
+    """
+    words = set(islice(query.casefold().split(), _MOST_WORDS))
     if not words:
         return 1
     text = " ".join((name, *_texts(itself), *(t for tool in tools for t in _texts(tool))))

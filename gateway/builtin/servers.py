@@ -1,6 +1,6 @@
 """Choosing servers: which of those that policy shows a principal wants to see at the one endpoint."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -23,6 +23,7 @@ from gateway.domain.tools import Kind, UpstreamId
 from gateway.errors import BadCommand, GatewayError
 from gateway.ports import AuditLog, Clock, RunStore
 from gateway.ports.selection import ChoiceStore
+from gateway.turns import finished
 from gateway.wire import jsontext
 from gateway.wire.operations import DISABLE_SERVER, ENABLE_SERVER, SEARCH_SERVERS
 from gateway.wire.own_session import chosen_in
@@ -31,6 +32,8 @@ EndSessions = Callable[[UpstreamId, str], None]
 """Ends what a principal, by its `key`, has open with a server."""
 
 _MOST_TOLD: Final = 50
+_NODES_OF_A_TOOL: Final = 50
+"""How much of what is reckoned in nodes it is to look for some words in what a tool says."""
 _LISTED: Final = (Kind.TOOL, Kind.PROMPT, Kind.TEMPLATE)
 _FROM_WHEN: Final = (
     "This holds at once in this conversation, whose lists have changed if anything did: list the "
@@ -120,10 +123,8 @@ class ServerTools:
     async def _search(self, permit: Permit, query: str) -> Mapping[str, Any]:
         known = await self._known(permit)
         next_ = self._choices.of(permit.principal.key).newest.plus(self._always_on)
-        ranked = sorted(
-            (-fits(query, one.name, one.itself, one.tools), one.name) for one in known.values()
-        )
-        found = [known[name] for score, name in ranked if score < 0]
+        nodes = _NODES_OF_A_TOOL * sum(len(one.tools) for one in known.values())
+        found = await finished(permit.principal.person, nodes, _fitting, query, known.values())
         servers = [
             {
                 "name": one.name,
@@ -187,6 +188,9 @@ class ServerTools:
         ]
         seen = {offer.target.server for offer in (*tools, *prompts, *templates)}
         seen |= await self._offers.readable(call, everyone)
+        of: dict[UpstreamId, list[Document]] = {server: [] for server in seen}
+        for one in tools:
+            of[one.target.server].append(one.definition)
         known = {}
         for server in sorted(seen):
             itself = self._offers.itself(server, call.profile)
@@ -194,7 +198,7 @@ class ServerTools:
                 known[server] = Known(
                     name=server,
                     itself=itself,
-                    tools=tuple(one.definition for one in tools if one.target.server == server),
+                    tools=tuple(of[server]),
                     prompts=sum(one.target.server == server for one in prompts),
                 )
         unknown = sorted(named - known.keys())
@@ -226,6 +230,16 @@ class ServerTools:
                 kind=RecordKind.CONFIG, time=self._clock(), id=self._new_id(), fields=fields
             )
         )
+
+
+def _fitting(query: str, known: Iterable[Known]) -> list[Known]:
+    """Return the servers that fit, the best first."""
+    ranked = ((fits(query, one.name, one.itself, one.tools), one) for one in known)
+    return [one for score, one in sorted(ranked, key=_by_score) if score > 0]
+
+
+def _by_score(ranked: tuple[int, Known]) -> tuple[int, UpstreamId]:
+    return -ranked[0], ranked[1].name
 
 
 def _every(_: Selection) -> Selection:

@@ -92,9 +92,10 @@ def remembering(name: str, result: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _opened(state: str) -> tuple[str | None, str | None]:
     try:
-        kept = json.loads(base64.urlsafe_b64decode(state.removeprefix(_STATE)))
-        name, inner = kept
-    except (TypeError, ValueError, binascii.Error, RecursionError):
+        # One name and one text: what nests or has more in it is none of ours, and is not built.
+        kept = base64.urlsafe_b64decode(state.removeprefix(_STATE))
+        name, inner = jsontext.read_exact(kept, 1)
+    except (TypeError, ValueError, binascii.Error):
         return None, None
     return (
         name if isinstance(name, str) else None,

@@ -1,16 +1,19 @@
 """Choosing servers: it narrows what policy shows, for one principal, in the conversation that asks."""
 
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gateway.builtin import servers
 from gateway.builtin.server_tools import DEFINITIONS
 from gateway.domain.audit import RecordKind
 from gateway.domain.decisions import Verdict
 from gateway.domain.tools import Kind, Profile, UpstreamId
+from gateway.turns import QUICK_NODES
 from gateway.wire.session import unseal
 from tests.builtin.front import NOTES, Site, methods, speaks, tool
 from tests.builtin.test_meta_tools import hiding
@@ -388,3 +391,21 @@ async def test_what_a_choice_leaves_open_with_servers_is_ended(site: Site) -> No
     assert site.ended == [(NOTES, MANAGES.key)]
     await disable(site, "mail")
     assert site.ended[1:] == [(MAIL, MANAGES.key), (NOTES, MANAGES.key)]
+
+
+async def test_of_a_long_query_the_first_words_count_and_much_is_looked_through_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch, site: Site
+) -> None:
+    found = (await told(site, "search_available_servers", {"query": "mail"}))["found"]
+    assert found
+    words = [f"x{n}" for n in range(32)]
+    for query, fitting in ((words[:31], found), (words, 0)):
+        asked = {"query": " ".join((*query, "mail"))}
+        assert (await told(site, "search_available_servers", asked))["found"] == fitting
+    seen: set[int] = set()
+    monkeypatch.setattr(servers, "fits", lambda *_: seen.add(threading.get_ident()) or 0)
+    await told(site, "search_available_servers", {"query": "mail"})
+    assert seen == {threading.get_ident()}
+    monkeypatch.setattr(servers, "_NODES_OF_A_TOOL", QUICK_NODES)
+    await told(site, "search_available_servers", {"query": "mail"})
+    assert len(seen) == 2

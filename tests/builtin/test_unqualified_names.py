@@ -1,7 +1,10 @@
 """Names without a server: the operator's order decides, or the user; nothing else does."""
 
 import asyncio
+import base64
 import json
+import threading
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,9 +12,10 @@ from typing import Any
 import pytest
 
 from gateway.builtin import unqualified
-from gateway.domain.calls import Call, Form, Reply
+from gateway.domain.calls import Call, Form, Message, Reply
 from gateway.domain.decisions import Verdict
 from gateway.domain.tools import Kind, Profile, UpstreamId
+from gateway.wire import naming
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.replies import REFUSAL_KEY
 from gateway.wire.session import unseal
@@ -341,3 +345,43 @@ async def test_what_was_refused_is_on_record(site: Site) -> None:
     await site.ask("tools/call", search())
     last = site.house.audit.records[-1].fields
     assert (last["code"], last["target"], last["principal"]) == ("unknown_tool", "search", "alice")
+
+
+@pytest.mark.parametrize(
+    "kept", ["[" + "{}," * 900_000 + "{}]", '["search", ["mail"]]', "[" * 10_000]
+)
+async def test_what_comes_back_in_our_name_is_read_beside_the_loop_and_never_as_more_than_it_is(
+    monkeypatch: pytest.MonkeyPatch, site: Site, kept: str
+) -> None:
+    """It is one text to whoever reads the message, so nothing has counted what is in it."""
+    state = "douane-name." + base64.urlsafe_b64encode(kept.encode()).decode()
+    read: set[int] = set()
+    built: list[object] = []
+    whole = naming.told_in
+
+    def watched(message: Message) -> tuple[Message, naming.Told]:
+        read.add(threading.get_ident())
+        told = whole(message)
+        built.append(told[1])
+        return told
+
+    monkeypatch.setattr(unqualified, "told_in", watched)
+    seen = await site.ask("tools/call", search(requestState=state, **FORMS))
+    assert namesakes(seen)
+    assert built == [naming.Told(asked=True, name=None)]
+    assert (threading.get_ident() in read) is (len(state) < 1_000_000)
+
+
+def test_nothing_is_built_of_what_nests_in_what_comes_back_in_our_name() -> None:
+    kept = b"[" + b"{}," * 900_000 + b"{}]"
+    state = "douane-name." + base64.urlsafe_b64encode(kept).decode()
+    message = Message(
+        body=b"", form=Form.REQUEST, method="tools/call", id=1, params={"requestState": state}
+    )
+    tracemalloc.start()
+    try:
+        naming.told_in(message)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 4 * len(kept)
