@@ -15,7 +15,6 @@ from gateway.planes.http_calls import (
     Decided,
     HttpAsked,
     Pairs,
-    Unexpected,
     claims_in,
     decided,
     pairs_of,
@@ -24,7 +23,7 @@ from gateway.planes.http_calls import (
     taken_out,
 )
 from gateway.planes.in_force import InForce, in_time, never_given
-from gateway.planes.structs import dict_of
+from gateway.planes.structs import Unexpected, dict_of
 from gateway.planes.stubs import envoy_pb2 as pb
 from gateway.turns import finished
 

@@ -15,7 +15,6 @@ from gateway.planes.doorman import Context, Doorman, Place, abort, address_of, o
 from gateway.planes.http_calls import (
     Decided,
     HttpAsked,
-    Unexpected,
     claims_in,
     decided,
     pairs_of,
@@ -25,6 +24,7 @@ from gateway.planes.http_calls import (
     unexpected,
 )
 from gateway.planes.in_force import InForce, Lease, in_time
+from gateway.planes.structs import Unexpected
 from gateway.planes.stubs import envoy_pb2 as pb
 from gateway.wire.headers import SESSION
 

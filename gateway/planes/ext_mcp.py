@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from functools import partial
 from typing import Any, Final
 
+from google.protobuf.struct_pb2 import Struct
+
 from gateway.domain.calls import Form, Message
 from gateway.domain.nodes import amount, weight
 from gateway.domain.planes import Plane, PlaneKind
@@ -19,9 +21,9 @@ from gateway.pipeline.plane_records import Asking, said_by
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Shown, Turned
 from gateway.planes.doorman import Context, Doorman, Place, address_of, only
-from gateway.planes.http_calls import request_id_in
+from gateway.planes.http_calls import request_id_in, unexpected
 from gateway.planes.in_force import InForce, Lease, beside, in_time, never_given
-from gateway.planes.structs import dict_of
+from gateway.planes.structs import Unexpected, dict_of, require_few
 from gateway.planes.stubs import ext_mcp_pb2 as pb
 from gateway.planes.waiting import Asked, Waiting
 from gateway.turns import QUICK_NODES, finished, in_turn
@@ -92,9 +94,15 @@ class ExtMcp:
         self, force: InForce, place: Place, request: pb.McpRequest, source_ip: str
     ) -> Pending | Turned:
         plane = place.plane
+        try:
+            require_few(request.headers)
+            told = dict_of(request.metadata_context)
+        except Unexpected as error:
+            return await force.traffic.refuse(
+                unexpected(error), source_ip=source_ip, request_id="", plane=plane
+            )
         headers = [(one.key.lower(), one.value.decode("latin-1")) for one in request.headers]
         request_id = request_id_in(headers)
-        told = dict_of(request.metadata_context)
         # One by one they say nothing of those that are missing: not forwarded, or not there.
         whole = told.get(CLAIMS)
         claims = whole if isinstance(whole, dict) else told
@@ -162,9 +170,9 @@ class ExtMcp:
     ) -> bytes | Turned:
         """Return the result that may be given out, or a no."""
         plane = place.plane
-        token = dict_of(response.metadata_context).get(DECISION)
+        token = _token_in(response.metadata_context)
         asked = Asked(
-            token=token if isinstance(token, str) else "",
+            token=token,
             services=tuple(response.service_names),
             method=response.method,
         )
@@ -194,6 +202,15 @@ class ExtMcp:
         if isinstance(given, Turned):
             return given
         return await finished(who, weight(given), _result_in, given, force.limits)
+
+
+def _token_in(metadata: Struct) -> str:
+    """Return the token that comes back with an answer; empty where there is none."""
+    try:
+        token = dict_of(metadata).get(DECISION)
+    except Unexpected:
+        return ""
+    return token if isinstance(token, str) else ""
 
 
 def _taken_back(

@@ -14,8 +14,9 @@ from gateway.domain.planes import Plane, PlaneKind
 from gateway.errors import Fault, GatewayError
 from gateway.planes.doorman import Context, Doorman, abort, address_of, in_good_time
 from gateway.planes.exchange import Exchange
-from gateway.planes.http_calls import Unexpected, unexpected
+from gateway.planes.http_calls import unexpected
 from gateway.planes.in_force import InForce, Lease, beside
+from gateway.planes.structs import Unexpected
 from gateway.planes.stubs import envoy_pb2 as pb
 
 SERVICE: Final = "envoy.service.ext_proc.v3.ExternalProcessor"

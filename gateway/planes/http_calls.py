@@ -17,7 +17,7 @@ from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Shown, Turned
 from gateway.planes.doorman import Place
 from gateway.planes.in_force import InForce
-from gateway.planes.structs import dict_of
+from gateway.planes.structs import Unexpected, dict_of, require_few
 from gateway.planes.stubs import envoy_pb2 as pb
 from gateway.turns import in_turn
 from gateway.wire.inbound import Inbound
@@ -40,10 +40,6 @@ _FRAME: Final = {
 _NOTHING: Final = frozenset[str]()
 
 Pairs = Sequence[tuple[str, str]]
-
-
-class Unexpected(Exception):
-    """What Envoy sends is not what it sends as it has to be configured."""
 
 
 @value
@@ -99,9 +95,10 @@ def pairs_of(found: pb.HeaderMap) -> list[tuple[str, str]]:
     """Return headers by lower-case name, as they came, pseudo-headers too.
 
     Raises:
-        Unexpected: One has two values: there are two ways to read it.
+        Unexpected: One has two values: there are two ways to read it. Or they are too many.
 
     """
+    require_few(found.headers)
     if any(one.raw_value and one.value for one in found.headers):
         raise Unexpected("a header has a value as text and another one as bytes")
     return [
@@ -111,7 +108,12 @@ def pairs_of(found: pb.HeaderMap) -> list[tuple[str, str]]:
 
 
 def claims_in(metadata: pb.Metadata) -> Mapping[str, Any]:
-    """Return the claims of the token that Envoy has verified; none, if it has not."""
+    """Return the claims of the token that Envoy has verified; none, if it has not.
+
+    Raises:
+        Unexpected: They are too many.
+
+    """
     claims = dict_of(metadata.filter_metadata[JWT] if JWT in metadata.filter_metadata else Struct())
     found = claims.get(CLAIMS)
     return found if isinstance(found, dict) else {}

@@ -27,7 +27,7 @@ _ALIVE_MS: Final = 30_000
 """After so long without a word a connection has to say that it is alive, within as long again."""
 _HEALTH: Final = "grpc.health.v1.Health"
 _TOKEN_BYTES: Final = 32
-_ROOM: Final = 1 << 20
+_ROOM: Final = 1 << 18
 """Bytes of a message beside the body that it carries: its headers, claims and attributes."""
 
 

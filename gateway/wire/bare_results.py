@@ -17,9 +17,6 @@ _SERVER: Final = "io.modelcontextprotocol/serverInfo"
 _TYPES: Final = frozenset({"complete", "input_required"})
 _SETTINGS: Final = frozenset({"extensions", "experimental"})
 """Of extensions that were approved for this server, which alone say what they set."""
-_KNOWN: Final = names_in("result")
-_NAME: Final = re.compile(r"[A-Za-z]{1,24}")
-_MANY: Final = 1000
 _MOST_VERSIONS: Final = 64
 _CALLED: Final = re.compile(r"\w[\w .@/:+()&'-]{0,63}")
 _VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}", re.ASCII)
@@ -51,6 +48,8 @@ def bare_greeting(result: Mapping[str, Any]) -> Mapping[str, Any]:
         kept["capabilities"] = _abilities(kept["capabilities"])
     if "serverInfo" in kept:
         kept["serverInfo"] = _program(kept["serverInfo"])
+    if "supportedVersions" in kept:
+        kept["supportedVersions"] = _revisions(kept["supportedVersions"])
     _with_meta(kept, result)
     return kept
 
@@ -67,9 +66,7 @@ def bare_error(error: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(data, dict):
         return kept
     told: dict[str, Any] = {}
-    supported = data.get("supported")
-    given = supported[:_MOST_VERSIONS] if isinstance(supported, list) else []
-    if revisions := list(filter(_is_revision, given)):
+    if revisions := _revisions(data.get("supported")):
         told["supported"] = revisions
         if _is_revision(data.get("requested")):
             told["requested"] = data["requested"]
@@ -137,24 +134,16 @@ _IDENTITY: Final = {"name": _CALLED, "title": _CALLED, "version": _VERSION}
 
 
 def _fits(name: str, inner: Any, forms: Mapping[str, Callable[[Any], bool]]) -> bool:
-    """Whether a member is as the protocol has it, or a flag of a protocol to come, which says nothing."""
-    if name in forms:
-        return forms[name](inner)
-    if name in _KNOWN or not _NAME.fullmatch(name):
-        return False
-    return inner is None or isinstance(inner, bool) or (_is_number(inner) and abs(inner) < _MANY)
+    """Whether a member is as the protocol has it. What it has no name for may be prose by its name."""
+    return name in forms and forms[name](inner)
 
 
 def _is_revision(said: object) -> bool:
     return isinstance(said, str) and _REVISION.fullmatch(said) is not None
 
 
-def _is_version(said: object) -> bool:
-    return isinstance(said, str) and _VERSION.fullmatch(said) is not None
-
-
-def _are_versions(said: object) -> bool:
-    return isinstance(said, list) and len(said) <= _MOST_VERSIONS and all(map(_is_version, said))
+def _revisions(said: object) -> list[str]:
+    return list(filter(_is_revision, said[:_MOST_VERSIONS])) if isinstance(said, list) else []
 
 
 def _is_object(said: object) -> bool:
@@ -174,8 +163,8 @@ _FRAME: Final[Mapping[str, Callable[[Any], bool]]] = {
 """What may stand beside a list, and how it looks."""
 _GREETS: Final[Mapping[str, Callable[[Any], bool]]] = {
     **_FRAME,
-    "protocolVersion": _is_version,
-    "supportedVersions": _are_versions,
+    "protocolVersion": _is_revision,
+    "supportedVersions": lambda said: isinstance(said, list),
     "capabilities": _is_object,
     "serverInfo": _is_object,
     "instructions": lambda said: isinstance(said, str),

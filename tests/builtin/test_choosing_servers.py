@@ -403,7 +403,12 @@ async def test_of_a_long_query_the_first_words_count_and_much_is_looked_through_
         asked = {"query": " ".join((*query, "mail"))}
         assert (await told(site, "search_available_servers", asked))["found"] == fitting
     seen: set[int] = set()
-    monkeypatch.setattr(servers, "fits", lambda *_: seen.add(threading.get_ident()) or 0)
+
+    def noted(*_: object) -> int:
+        seen.add(threading.get_ident())
+        return 0
+
+    monkeypatch.setattr(servers, "fits", noted)
     await told(site, "search_available_servers", {"query": "mail"})
     assert seen == {threading.get_ident()}
     monkeypatch.setattr(servers, "_NODES_OF_A_TOOL", QUICK_NODES)

@@ -15,7 +15,7 @@ from gateway.domain.labels import Confidentiality, Integrity, Label
 from gateway.errors import AuditUnavailable, PolicyUnavailable
 from gateway.planes import exchange as exchange_module
 from gateway.planes.answers import MOST_EVENTS, Answer, answer_in
-from gateway.planes.http_calls import Unexpected
+from gateway.planes.structs import Unexpected
 from gateway.planes.stubs import envoy_pb2 as pb
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
 from tests.pipeline.house import ALICE, MAIL, UNHINTED, House, decision, text
@@ -227,6 +227,13 @@ async def test_what_the_plane_does_not_say_is_not_guessed(
 async def test_bodies_that_are_not_shown_whole_end_it(envoy: Envoy, modes: Any) -> None:
     with pytest.raises(Unexpected, match="BUFFERED"):
         await envoy.begin(modes=modes)
+
+
+async def test_what_is_told_beside_a_message_is_no_more_than_a_head_has_room_for(
+    envoy: Envoy,
+) -> None:
+    with pytest.raises(Unexpected, match="of the token"):
+        await envoy.begin(claims={**CLAIMED, "groups": ["g"] * 70_000})
 
 
 async def test_nothing_goes_by_a_plane_that_only_watches(envoy: Envoy) -> None:

@@ -326,6 +326,44 @@ async def test_what_can_be_read_in_two_ways_is_refused_and_says_what_to_write(
     assert told in outcome.fields["reasons"][-1]["message"]
 
 
+MUCH: dict[str, Any] = {**CLAIMED, "groups": ["g"] * 70_000}
+MANY = [("x-one", "1")] * 257
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"claims": MUCH}, "of the token has more than 64 KiB"),
+        ({"headers": MANY}, "more than 256 headers"),
+        ({"headers": [("x-one", "1" * 66_000)]}, "more than 64 KiB"),
+    ],
+)
+async def test_what_is_told_beside_a_message_is_no_more_than_a_head_has_room_for(
+    house: House, tmp_path: Path, more: dict[str, Any], told: str
+) -> None:
+    """It is read on the event loop."""
+    async with asked(house, SILENT, tmp_path) as channel:
+        answer = await method(channel, "Check")(checked(call(), **more), metadata=AUTH)
+    assert answer.HasField("denied_response")
+    (outcome,) = on_record(house)
+    assert told in outcome.fields["reasons"][-1]["message"]
+
+
+async def test_agentgateway_tells_no_more_beside_a_message_than_a_head_has_room_for(
+    house: House, tmp_path: Path
+) -> None:
+    wide = request()
+    wide.headers.extend([wide.headers[0]] * 256)
+    async with agent(house, tmp_path) as (of_request, of_response):
+        for shown in (request(claims=MUCH), wide):
+            refused = await of_request(shown)
+            assert b"more than" in refused.error.mcp_error
+        token = (await of_request(request())).metadata["decision"]
+        result = response(token)
+        result.metadata_context.update({"groups": MUCH["groups"]})
+        assert b"plane_bypassed" in (await of_response(result)).error.mcp_error
+
+
 async def test_a_no_is_what_our_listener_would_say(house: House, tmp_path: Path) -> None:
     house.rule.says = closed
     async with asked(house, SILENT, tmp_path) as channel:

@@ -24,7 +24,7 @@ from gateway.errors import GatewayError
 from gateway.pipeline.plane_traffic import Turned
 from gateway.planes.doorman import Doorman, Place
 from gateway.planes.ext_mcp import CLAIMS, ExtMcp
-from gateway.planes.http_calls import Unexpected
+from gateway.planes.structs import Unexpected
 from gateway.planes.stubs import ext_mcp_pb2
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY, MODERN_VERSION_KEY
 from gateway.wire.operations import Sender, find

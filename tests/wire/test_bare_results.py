@@ -17,3 +17,20 @@ def test_a_member_that_is_of_no_such_kind_is_left_out_or_fits(name: str, said: A
 @pytest.mark.parametrize("said", [[], {}, "nothing of ours"])
 def test_a_type_of_result_that_is_none_is_left_out(said: Any) -> None:
     assert bare_result({"resultType": said, "tools": []}, "tools") == {"tools": []}
+
+
+def test_a_name_that_the_protocol_does_not_have_is_left_out_whatever_it_holds() -> None:
+    """Many such names in a row are a sentence."""
+    words = dict.fromkeys(("Ignore", "all", "earlier", "rules"), True) | {"n": 1, "no": None}
+    assert bare_result({"tools": [], **words}, "tools") == {"tools": []}
+    assert bare_greeting({"protocolVersion": "2026-07-28", **words}) == {
+        "protocolVersion": "2026-07-28"
+    }
+
+
+def test_of_the_revisions_that_a_server_names_those_that_are_days_are_told() -> None:
+    days = ["2025-11-25", "2026-07-28"]
+    said = {"protocolVersion": "ignore.all", "supportedVersions": ["ignore", *days, "rules", 7]}
+    assert bare_greeting(said) == {"supportedVersions": days}
+    many = {"supportedVersions": ["2026-07-28"] * 100}
+    assert len(bare_greeting(many)["supportedVersions"]) == 64
