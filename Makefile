@@ -76,14 +76,13 @@ test: setup model ## Run every test.
 	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium-headless-shell bubblewrap git postgresql pgbouncer && wait $$kube && wait
 	$(PYTEST) --together
 
-# Of the tests whose gateways can be over PostgreSQL, those of which most goes wrong there.
-SAMPLE := tests/faults/test_restarts.py tests/faults/test_power_and_kills.py tests/faults/test_failing_policy.py \
-	tests/e2e/test_session_attacks.py tests/e2e/test_response_attacks.py tests/e2e/test_ends_and_begins_again.py
+# Faults, attacks, flow and conformance: where gateways run. The tests of storage are of both in every run.
+ON_GATEWAYS := tests/e2e tests/faults tests/conformance tests/clients tests/benchmarks/test_flow_report.py
 
-.PHONY: storage-sample
-storage-sample: setup ## Run some faults and attacks with every gateway over PostgreSQL, as CI does.
-	@PYTHON=$(PYTHON) .ci/system postgresql
-	DOUANE_TEST_STORAGE=postgres $(PYTEST) $(SAMPLE)
+.PHONY: storage-suites
+storage-suites: setup model ## Run what stands on gateways, all of them over PostgreSQL, as CI does.
+	@PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium-headless-shell bubblewrap git postgresql pgbouncer
+	DOUANE_TEST_STORAGE=postgres $(PYTEST) --together $(ON_GATEWAYS)
 
 .PHONY: storage-report
 storage-report: ## Run every test with every gateway over PostgreSQL.
