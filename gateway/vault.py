@@ -16,7 +16,7 @@ from gateway.domain._value import value
 from gateway.domain.secrets import DataKey
 from gateway.errors import ConfigError, Unsealable
 from gateway.ports import Clock
-from gateway.ports.secrets import DataKeyStore
+from gateway.ports.sealed import DataKeyStore
 
 Random = Callable[[int], bytes]
 """Returns so many octets that nobody can guess (`os.urandom`)."""

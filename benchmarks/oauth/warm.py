@@ -58,7 +58,7 @@ async def _measure(stores: IdentityStores, checks: int) -> Warmth:
         keys=keys,
         clients=stores.clients,
         users=stores.users,
-        grants=stores.grants,
+        is_revoked=stores.grants.is_revoked,
         scripts=MemoryScriptStore(),
         clock=time.time,
         epoch=stores.epoch,

@@ -16,8 +16,9 @@ from gateway.domain.identity import User
 from gateway.domain.secrets import StoredConnection
 from gateway.errors import BadCommand, NotFound
 from gateway.ports import Clock
-from gateway.ports.identity import BrowserStore, ClientStore, GrantStore, UserStore
-from gateway.ports.secrets import ConnectionStore
+from gateway.ports.grants import BrowserStore, GrantStore
+from gateway.ports.identity import ClientStore, UserStore
+from gateway.ports.sealed import ConnectionStore
 
 
 class AccessDesk:

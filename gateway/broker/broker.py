@@ -17,8 +17,10 @@ from gateway.broker.settings import Credential, PersonalConnection, TokenExchang
 from gateway.errors import CredentialRequired
 from gateway.ports import AuditLog, Clock
 from gateway.ports.egress import Fetcher
-from gateway.ports.identity import BrowserStore, UserStore
-from gateway.ports.secrets import ConnectionStore, Sealer
+from gateway.ports.grants import BrowserStore
+from gateway.ports.identity import UserStore
+from gateway.ports.sealed import ConnectionStore
+from gateway.ports.secrets import Sealer
 
 CONNECT_PATH: Final = "/connect/"
 

@@ -26,8 +26,9 @@ from gateway.domain.secrets import StoredConnection
 from gateway.errors import Forbidden, GatewayError, NotFound, UpstreamFailed
 from gateway.ports import Clock
 from gateway.ports.egress import Fetcher
-from gateway.ports.identity import BrowserStore
-from gateway.ports.secrets import ConnectionStore, Sealer
+from gateway.ports.grants import BrowserStore
+from gateway.ports.sealed import ConnectionStore
+from gateway.ports.secrets import Sealer
 
 PURPOSE: Final = "connect"
 

@@ -18,7 +18,8 @@ from gateway.domain.secrets import StoredConnection
 from gateway.errors import Unsealable
 from gateway.ports import Clock
 from gateway.ports.egress import Fetcher
-from gateway.ports.secrets import ConnectionStore, Sealer
+from gateway.ports.sealed import ConnectionStore
+from gateway.ports.secrets import Sealer
 
 _SEEN_S: Final = 0.5
 """How long what was read is believed: another process may end a connection meanwhile."""

@@ -14,7 +14,8 @@ from gateway.broker.settings import PersonalConnection
 from gateway.errors import Unsealable, UpstreamFailed
 from gateway.ports import Clock
 from gateway.ports.egress import Fetcher
-from gateway.ports.secrets import ConnectionStore, Sealer
+from gateway.ports.sealed import ConnectionStore
+from gateway.ports.secrets import Sealer
 
 CALLBACK_PATH: Final = "/connect/callback"
 DOCUMENT_PATH: Final = "/oauth/client-metadata.json"

@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.serialization import (
 from gateway.domain.secrets import KeyState, SealedKey
 from gateway.errors import Unsealable
 from gateway.oauth.keys import KeyRing, SigningKey
-from gateway.ports.secrets import Sealer, SigningKeyStore
+from gateway.ports.sealed import SigningKeyStore
+from gateway.ports.secrets import Sealer
 
 PUBLISHED_FIRST_S = 3600
 """So long everybody can see a key before it signs: longer than keys are cached for."""

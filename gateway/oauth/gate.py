@@ -25,7 +25,7 @@ from gateway.oauth.possession import Possession, without_proofs
 from gateway.oauth.resources import Resources
 from gateway.oauth.tokens import LEEWAY_S, AccessToken, verify
 from gateway.ports import Clock
-from gateway.ports.identity import ClientStore, GrantStore, UserStore
+from gateway.ports.identity import ClientStore, UserStore
 from gateway.ports.scripts import ScriptStore
 
 _OCTETS: Final = 32 * 1024**2
@@ -61,7 +61,7 @@ class TokenGate:
         keys: KeyRing,
         clients: ClientStore,
         users: UserStore,
-        grants: GrantStore,
+        is_revoked: Callable[[str, str], bool],
         scripts: ScriptStore,
         clock: Clock,
         epoch: Epoch,
@@ -72,6 +72,7 @@ class TokenGate:
     ) -> None:
         """Without `possession` a token that is bound to a key opens nothing.
 
+        `is_revoked` is asked about a grant and the id of a token of it; see `GrantStore`.
         `desk` is the client that the desk is, where it is one. `people` says how often rights of
         anybody have ended, by what the stores show.
         """
@@ -79,7 +80,7 @@ class TokenGate:
         self._resources = resources
         self._find_client = with_builtin(clients, desk)
         self._find_user = users.find
-        self._is_revoked = grants.is_revoked
+        self._is_revoked = is_revoked
         self._find_script = scripts.find
         self._clock = clock
         self._epoch = epoch

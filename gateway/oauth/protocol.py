@@ -33,7 +33,8 @@ from gateway.oauth.programs import Programs
 from gateway.oauth.redirects import is_of_the_device
 from gateway.oauth.resources import SCOPES, Resources
 from gateway.oauth.tokens import LONGEST_LIFETIME_S
-from gateway.ports.identity import GrantStore, UserStore
+from gateway.ports.grants import GrantStore
+from gateway.ports.identity import UserStore
 from gateway.ports.secrets import Sealer
 
 MOST_PARAMETERS = 32

@@ -9,7 +9,7 @@ from gateway.domain.grants import BrowserSession
 from gateway.domain.identity import User
 from gateway.domain.secrets import StoredConnection
 from gateway.ports import Clock
-from gateway.ports.identity import BrowserStore, GrantStore
+from gateway.ports.grants import BrowserStore, GrantStore
 from gateway.signin.browser import Browser, digest
 from gateway.signin.errors import Ended
 from gateway.signin.journal import Event, Journal

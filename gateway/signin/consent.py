@@ -7,7 +7,7 @@ from collections.abc import Callable
 from gateway.domain.grants import AuthorizationRequest, Consent
 from gateway.domain.identity import Client, User
 from gateway.ports import Clock
-from gateway.ports.identity import BrowserStore
+from gateway.ports.grants import BrowserStore
 from gateway.signin.errors import NotSignedIn
 
 MustAsk = Callable[[Client, str], bool]

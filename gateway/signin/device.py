@@ -8,7 +8,7 @@ from gateway.domain.grants import DeviceRequest, DeviceStatus, Grant
 from gateway.domain.identity import User
 from gateway.ports import Clock
 from gateway.ports.allowance import SharedThrottle
-from gateway.ports.identity import GrantStore
+from gateway.ports.grants import GrantStore
 from gateway.signin.browser import Browser
 from gateway.signin.errors import NoSuchCode, Throttled
 from gateway.signin.journal import Event, Journal

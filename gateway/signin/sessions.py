@@ -7,7 +7,8 @@ from gateway.domain._value import value
 from gateway.domain.grants import BrowserSession
 from gateway.domain.identity import User
 from gateway.ports import Clock
-from gateway.ports.identity import BrowserStore, UserStore
+from gateway.ports.grants import BrowserStore
+from gateway.ports.identity import UserStore
 from gateway.signin.browser import Browser, Random, digest, new_secret
 from gateway.signin.errors import NotSignedIn
 

@@ -8,7 +8,7 @@ from gateway.domain._value import value
 from gateway.domain.grants import AuthorizationRequest, Transaction
 from gateway.domain.throttle import Throttle
 from gateway.ports import Clock
-from gateway.ports.identity import BrowserStore
+from gateway.ports.grants import BrowserStore
 from gateway.signin.browser import Browser, Random, digest
 from gateway.signin.errors import Ended, Throttled, WrongBrowser
 

@@ -24,8 +24,8 @@ from gateway.storage.database import DATABASE, Database
 from gateway.storage.disclosures import Disclosures, SqliteDisclosureLedger, kept_rows
 from gateway.storage.encoding import Encoding
 from gateway.storage.files import DirectoryLock, private_directory
+from gateway.storage.identity.call_identity import CallIdentity
 from gateway.storage.identity.standing import StandingAnswerTable
-from gateway.storage.identity.store import IdentityStores
 from gateway.storage.keeping import (
     AS_ALWAYS,
     Keeping,
@@ -69,7 +69,7 @@ class CallStore(Encoding):
         opened: AsyncExitStack,
         keys: Keys,
         record_keys: RecordKeys,
-        identity: IdentityStores,
+        identity: CallIdentity,
         writer: Writer,
         encoder: RecordEncoder,
         log: OpenedLog,
@@ -81,7 +81,7 @@ class CallStore(Encoding):
         super().__init__(encoder, record_keys)
         self.data_dir = data_dir
         self.keys = keys
-        self.identity = identity
+        self._identity = identity
         self.epoch = Epoch()
         """Turned by every change of what calls are prepared by: of pins, and by the policy's holder."""
         self.log_id = encoder.log_id
@@ -143,7 +143,7 @@ class CallStore(Encoding):
             keys = Keys.open(data_dir)
             record_keys = RecordKeys.open(data_dir, keys.hmac)
             # Before the audit log's database: this one takes over what that one then drops.
-            identity = IdentityStores.open(data_dir, clock=clock)
+            identity = cls._identity_in(data_dir, clock)
             opened.callback(identity.close)
 
             def database() -> Database:
@@ -197,6 +197,11 @@ class CallStore(Encoding):
                 raise ConfigError(f"{data_dir / DATABASE} cannot be read: {told}") from error
             raise
 
+    @classmethod
+    def _identity_in(cls, data_dir: Path, clock: Clock) -> CallIdentity:
+        """Open the identity database, which may have more in it than a call asks for."""
+        return CallIdentity.open(data_dir, clock=clock)
+
     def usage(self) -> Sequence[Charge]:
         """Return what is used of quotas now, by what the log has. It reads from the disk."""
         with closing(open_reader(self.data_dir / DATABASE)) as connection:
@@ -214,7 +219,7 @@ class CallStore(Encoding):
             ConfigError: It was sealed with another key.
 
         """
-        standing = StandingAnswerTable(self.identity.database, sealer)
+        standing = StandingAnswerTable(self._identity.database, sealer)
         with closing(open_reader(self.data_dir / DATABASE)) as connection:
             with readable(f"the questions to people in {self.data_dir}"):
                 approvals = DurableApprovalStore(self.writer, connection, sealer, bounds.approvals)
@@ -230,7 +235,7 @@ class CallStore(Encoding):
                 answers=approvals,
                 standing=standing,
                 policy=policy,
-                people=lambda: self.identity.people,
+                people=lambda: self._identity.people,
                 clock=self._clock,
             )
             return SqliteLedger(self.audit, memory, approvals)

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gateway.ports import Clock
 from gateway.storage.baselines import DurableBaselines
 from gateway.storage.call_store import CallStore
 from gateway.storage.connection import open_reader
@@ -13,6 +14,7 @@ from gateway.storage.cursors import DurableCursors
 from gateway.storage.database import DATABASE
 from gateway.storage.debts import DurableDebts
 from gateway.storage.following import reading
+from gateway.storage.identity.store import IdentityStores
 from gateway.storage.log_views import SqliteLog
 from gateway.storage.retention import Record, Retention
 from gateway.turns import Line
@@ -21,9 +23,10 @@ from gateway.turns import Line
 class Store(CallStore):
     """The stores of a running gateway. One process has a data directory open at a time."""
 
-    def __init__(self, **parts: Any) -> None:
+    def __init__(self, *, identity: IdentityStores, **parts: Any) -> None:
         """Wire them to what `CallStore` is wired to. See `open`."""
-        super().__init__(**parts)
+        super().__init__(identity=identity, **parts)
+        self.identity = identity
         self.log = SqliteLog(self.data_dir)
         """What is in the log, to be read."""
         self.cursors = DurableCursors(self.writer)
@@ -31,6 +34,10 @@ class Store(CallStore):
         """Held by whoever archives or removes records."""
         with closing(open_reader(self.data_dir / DATABASE)) as connection:
             self.debts = DurableDebts(self.writer, connection)
+
+    @classmethod
+    def _identity_in(cls, data_dir: Path, clock: Clock) -> IdentityStores:
+        return IdentityStores.open(data_dir, clock=clock)
 
     def baselines(self) -> DurableBaselines:
         """Return where is kept what is usual for whom."""

@@ -199,7 +199,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
         keys=identity.ring,
         clients=stores.clients,
         users=identity.users,
-        grants=stores.grants,
+        is_revoked=stores.grants.is_revoked,
         scripts=scripts,
         clock=now,
         epoch=stores.epoch,

@@ -24,7 +24,7 @@ from gateway.oauth.present import Present
 from gateway.oauth.seen_proofs import SeenProofs
 from gateway.pipeline.late_ends import LateEnds
 from gateway.ports import ApprovalStore, Ledger, PinStore
-from gateway.ports.identity import GrantStore
+from gateway.ports.grants import GrantStore
 from gateway.ports.late import LateCalls
 from gateway.ports.scripts import ScriptStore
 from gateway.ports.standing import StandingAnswers

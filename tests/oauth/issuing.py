@@ -125,7 +125,7 @@ class Issuer:
             keys=KEYS,
             clients=self.stores.clients,
             users=self.stores.users,
-            grants=self.stores.grants,
+            is_revoked=self.stores.grants.is_revoked,
             scripts=self.scripts,
             clock=self.clock,
             epoch=self.stores.epoch,

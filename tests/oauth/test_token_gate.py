@@ -67,7 +67,7 @@ class Door:
             keys=KEYS,
             clients=self.stores.clients,
             users=self.stores.users,
-            grants=self.stores.grants,
+            is_revoked=self.stores.grants.is_revoked,
             scripts=self.scripts,
             clock=self.clock,
             epoch=self.stores.epoch,

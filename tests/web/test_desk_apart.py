@@ -58,7 +58,7 @@ class Apart:
             keys=KEYS,
             clients=house.stores.clients,
             users=house.stores.users,
-            grants=house.stores.grants,
+            is_revoked=house.stores.grants.is_revoked,
             scripts=MemoryScriptStore(),
             clock=house.clock,
             epoch=house.stores.epoch,

@@ -17,12 +17,7 @@ from gateway.domain.grants import (
 from gateway.ports import Clock
 from gateway.storage.identity.expiry import forget_expired
 from gateway.storage.identity.remembered import Columns, Row
-from gateway.storage.identity.revocations import (
-    Revocations,
-    Revoked,
-    revoke_grants,
-    revoked,
-)
+from gateway.storage.identity.revocations import Revocations, Revoked, revoked
 from gateway.storage.identity.statements import IdentityDatabase, Refused, Statements
 
 T = TypeVar("T")
@@ -77,8 +72,10 @@ class GrantTables:
         self._database = database
         self._revocations = revocations
         self._clock = clock
+        # See `GrantStore`; bound here, because every call asks the first one.
         self.is_revoked = revocations.cover
-        """See `GrantStore`; bound here, because every call asks."""
+        self.revoke_grant = revocations.revoke_grant
+        self.revoke_token = revocations.revoke_token
 
     def issue_code(self, grant: Grant, code: AuthorizationCode) -> None:
         """Store a grant, and the code that leads to its tokens."""
@@ -165,28 +162,6 @@ class GrantTables:
         self._change(
             "UPDATE grants SET doubted_at = ? WHERE id = ? AND doubted_at IS NULL", (at, grant_id)
         )
-
-    def revoke_grant(self, grant_id: str, reason: str, *, at: float) -> bool:
-        """Revoke a family; false if it was revoked already."""
-        families = self._database.write(
-            lambda connection: revoke_grants(connection, at=at, reason=reason, id=grant_id),
-            committed=self._revocations.add_grants,
-        )
-        return len(families) == 1
-
-    def revoke_token(self, token_id: str, *, until: float) -> None:
-        """Revoke one access token that belongs to no family."""
-
-        def job(connection: Statements) -> str:
-            connection.execute(
-                "INSERT INTO revoked_tokens (token_id, expires_at) VALUES (?, ?) ON CONFLICT"
-                " (token_id) DO UPDATE SET expires_at = excluded.expires_at"
-                " WHERE revoked_tokens.expires_at < excluded.expires_at",
-                (token_id, until),
-            )
-            return token_id
-
-        self._database.write(job, committed=self._revocations.add_token)
 
     def first_use(self, issuer: str, assertion_id: str, *, until: float) -> bool:
         """Note an assertion's `jti`: true the first time."""

@@ -22,6 +22,7 @@ class Revocations:
     """What was revoked and may still have tokens, whichever process revoked it."""
 
     def __init__(self, database: IdentityDatabase, *, clock: Clock) -> None:
+        self._database = database
         self._grants: set[str] = set()
         self._tokens: set[str] = set()
         database.remembers(lambda connection: self.hold(revoked(connection, now=clock())))
@@ -38,9 +39,29 @@ class Revocations:
         """Hold these families, too, once their revocation is committed."""
         self._grants.update(grant_ids)
 
-    def add_token(self, token_id: str) -> None:
-        """Hold this token, too, once its revocation is committed."""
-        self._tokens.add(token_id)
+    def revoke_grant(self, grant_id: str, reason: str, *, at: float) -> bool:
+        """Revoke a family; false if it was revoked already."""
+        families = self._database.write(
+            lambda connection: revoke_grants(connection, at=at, reason=reason, id=grant_id),
+            committed=self.add_grants,
+        )
+        return len(families) == 1
+
+    def revoke_token(self, token_id: str, *, until: float) -> None:
+        """Revoke one access token that belongs to no family."""
+
+        def job(connection: Statements) -> None:
+            connection.execute(
+                "INSERT INTO revoked_tokens (token_id, expires_at) VALUES (?, ?) ON CONFLICT"
+                " (token_id) DO UPDATE SET expires_at = excluded.expires_at"
+                " WHERE revoked_tokens.expires_at < excluded.expires_at",
+                (token_id, until),
+            )
+
+        def committed(_: None) -> None:
+            self._tokens.add(token_id)
+
+        self._database.write(job, committed=committed)
 
 
 def revoked(connection: Statements, *, now: float) -> Revoked:

@@ -1,76 +1,24 @@
 """Everything in the identity database of one process, opened and closed together."""
 
-from pathlib import Path
-from typing import Self
-
-from gateway.errors import ConfigError, IdentityUnavailable
 from gateway.ports import Clock
-from gateway.ports.identity import BrowserStore, ClientStore, GrantStore, UserStore
-from gateway.ports.secrets import ConnectionStore, DataKeyStore, SigningKeyStore
+from gateway.ports.grants import BrowserStore, GrantStore
+from gateway.ports.sealed import ConnectionStore, DataKeyStore, SigningKeyStore
 from gateway.storage.identity.browsers import BrowserTables
-from gateway.storage.identity.clients import ClientTables
+from gateway.storage.identity.call_identity import CallIdentity
 from gateway.storage.identity.connections import ConnectionTables
-from gateway.storage.identity.database import DATABASE, SqliteIdentityDatabase
 from gateway.storage.identity.grants import GrantTables
 from gateway.storage.identity.keys import DataKeyTables, SigningKeyTables
-from gateway.storage.identity.revocations import Revocations
 from gateway.storage.identity.statements import IdentityDatabase
-from gateway.storage.identity.takeover import take_over_clients
-from gateway.storage.identity.users import UserTables
 
 
-class IdentityStores:
-    """The stores of `gateway.ports.identity`. Several processes may have them open."""
+class IdentityStores(CallIdentity):
+    """Who calls, and all that signing in and connecting keep beside it."""
 
     def __init__(self, database: IdentityDatabase, *, clock: Clock) -> None:
         """Wire the stores to an open database; see `open`."""
-        self.database = database
-        self.epoch = database.epoch
-        """Turned by whatever may change who somebody is, and what they may do."""
-        revocations = Revocations(database, clock=clock)
-        self.clients: ClientStore = ClientTables(database, revocations, clock=clock)
-        self.users: UserStore = UserTables(database, revocations)
-        self.browsers: BrowserStore = BrowserTables(database, revocations, clock=clock)
-        self.grants: GrantStore = GrantTables(database, revocations, clock=clock)
+        super().__init__(database, clock=clock)
+        self.browsers: BrowserStore = BrowserTables(database, self.revocations, clock=clock)
+        self.grants: GrantStore = GrantTables(database, self.revocations, clock=clock)
         self.signing_keys: SigningKeyStore = SigningKeyTables(database)
         self.data_keys: DataKeyStore = DataKeyTables(database)
         self.connections: ConnectionStore = ConnectionTables(database)
-
-    @classmethod
-    def open(cls, data_dir: Path, *, clock: Clock, wait_s: float = 5.0) -> Self:
-        """Open the database of `data_dir`, made or brought up to date where needed.
-
-        `wait_s` is how long to wait for another process's transaction, in seconds.
-
-        Raises:
-            ConfigError: It cannot be used, or what it holds cannot be read.
-
-        """
-        database = SqliteIdentityDatabase.open(data_dir, wait_s=wait_s)
-        try:
-            take_over_clients(database, data_dir)
-            return cls(database, clock=clock)
-        except (IdentityUnavailable, ValueError) as error:
-            database.close()
-            raise ConfigError(f"{data_dir / DATABASE} cannot be used: {error}") from error
-        except BaseException:
-            database.close()
-            raise
-
-    @property
-    def people(self) -> int:
-        """How often rights of anybody have ended, as memory shows; see `IdentityDatabase`."""
-        return self.database.people
-
-    def follow(self) -> bool:
-        """See what other processes have changed; say whether they have changed anything.
-
-        Raises:
-            IdentityUnavailable: The database cannot be read now.
-
-        """
-        return self.database.follow()
-
-    def close(self) -> None:
-        """Let go of the database; nothing is waiting to be written."""
-        self.database.close()
