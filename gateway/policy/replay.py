@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from gateway.audit.question import Path, Rebuilt, rebuilt
+from gateway.audit.rebuilt import Path, Rebuilt, rebuilt
 from gateway.domain._value import value
 from gateway.domain.decisions import Decision
 from gateway.errors import PolicyUnavailable

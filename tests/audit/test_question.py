@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.audit.question import NEVER, kept, rebuilt
+from gateway.audit.question import kept
+from gateway.audit.rebuilt import NEVER, rebuilt
 from gateway.flow.redaction import REPLACED
 
 LABELS = st.fixed_dictionaries({

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.audit.question import rebuilt
+from gateway.audit.rebuilt import rebuilt
 from gateway.domain.approvals import Span
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Decision, Duty, Obligation, Verdict
