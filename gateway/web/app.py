@@ -10,9 +10,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from gateway.domain.calls import AGGREGATE
 from gateway.domain.throttle import Throttle
+from gateway.web.call_metrics import CallMetrics
 from gateway.web.guard import UNREAD, Guard, Guarded, Refused, plain, throttled
 from gateway.web.mcp import PREFIX, McpEndpoint
-from gateway.web.metrics import Metrics
 
 _DESK = "/desk/"
 _FORMS = (
@@ -41,7 +41,7 @@ class Routed:
         self,
         routes: Iterable[Route],
         *,
-        metrics: Metrics,
+        metrics: CallMetrics,
         client_address: Callable[[Scope], str],
         most_failures: int = 300,
     ) -> None:
@@ -84,7 +84,7 @@ def desk_app(
     routes: Iterable[Route],
     guard: Guard,
     *,
-    metrics: Metrics,
+    metrics: CallMetrics,
     client_address: Callable[[Scope], str],
 ) -> Guarded:
     """Return the application of the desk's own listener, behind `guard`."""
@@ -120,7 +120,7 @@ class PublicApp:
         sign_in: Iterable[Route],
         open_to_pages: Iterable[str] = (),
         guard: Guard,
-        metrics: Metrics,
+        metrics: CallMetrics,
         client_address: Callable[[Scope], str],
         most_failures: int = 300,
     ) -> None:

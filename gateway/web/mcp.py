@@ -20,9 +20,9 @@ from gateway.domain.throttle import Throttle
 from gateway.domain.tools import OWN, Profile, UpstreamId
 from gateway.errors import Fault, GatewayError, ProtocolError, RateLimited, Unauthenticated
 from gateway.turns import in_turn
+from gateway.web.call_metrics import CallMetrics
 from gateway.web.carrier import Carrier
 from gateway.web.guard import Refused, plain, throttled
-from gateway.web.metrics import Metrics
 from gateway.web.scopes import Found, found_in
 from gateway.wire.inbound import Inbound
 from gateway.wire.jsontext import WireLimits
@@ -70,7 +70,7 @@ class McpEndpoint:
         servers: Container[str],
         most_bytes: int,
         limits: WireLimits,
-        metrics: Metrics,
+        metrics: CallMetrics,
         client_address: Callable[[Scope], str],
         new_id: Callable[[], str],
         proven: Prover = lambda *_: None,

@@ -1,4 +1,4 @@
-"""Which tools were approved, and what they would cost a model to read: the pins, for the metrics."""
+"""What approved tools would cost a model to read, and how pins stand: for the metrics."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
@@ -6,8 +6,9 @@ from typing import Final
 
 from gateway.domain._value import value
 from gateway.domain.tokens import tokens_of
-from gateway.domain.tools import Kind, PinStatus, UpstreamId
+from gateway.domain.tools import Kind, PinStatus
 from gateway.ports import PinStore
+from gateway.web.approved_tools import ApprovedTools
 from gateway.wire import jsontext
 
 
@@ -23,29 +24,15 @@ class Size:
 _NOTHING: Final = Size(tools=0, cost=0)
 
 
-class Registry:
+class Registry(ApprovedTools):
     """Looks at the pins again only when they have changed."""
 
     def __init__(self, pins: PinStore, servers: Callable[[], Collection[str]]) -> None:
         """`servers` are those of the configuration; pins of others are left over."""
-        self._pins = pins
+        super().__init__(pins)
         self._servers = servers
-        self._version: int | None = None
-        self._names: frozenset[tuple[UpstreamId, str]] = frozenset()
         self._weighed: tuple[int, Mapping[str, Size]] | None = None
         self._counted: tuple[int, Counter[tuple[str, PinStatus]]] | None = None
-
-    def knows(self, server: UpstreamId, name: str) -> bool:
-        """Whether a person has approved a tool of this name, be it in force now or not."""
-        version = self._pins.version
-        if version != self._version:
-            self._version = version
-            self._names = frozenset(
-                (pin.target.server, pin.target.name)
-                for pin in self._pins.all()
-                if pin.target.kind is Kind.TOOL and pin.approved is not None
-            )
-        return (server, name) in self._names
 
     def sizes(self) -> Mapping[str, Size]:
         """Return what is approved, by server; of a tool's two definitions the larger one counts."""

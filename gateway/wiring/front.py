@@ -19,7 +19,8 @@ from gateway.ports import Authenticator, PolicyEngine, Upstream
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.own_client import OwnClient
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
-from gateway.web.metrics import MeteredUpstream, Metrics
+from gateway.web.call_metrics import MeteredUpstream
+from gateway.web.metrics import Metrics
 from gateway.wiring.background import begun, ended
 from gateway.wiring.stores import Stores
 

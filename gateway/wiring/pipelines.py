@@ -51,8 +51,9 @@ from gateway.sandbox.languages import Engines
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.directory import Directory
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
+from gateway.web.call_metrics import Metered
 from gateway.web.carrier import Carrier
-from gateway.web.metrics import Metered, Metrics
+from gateway.web.metrics import Metrics
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.own_session import is_over
 from gateway.wiring.authorization import Authorization

@@ -12,8 +12,9 @@ from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply
 from gateway.domain.identity import Credential, Principal
 from gateway.domain.tools import Kind, Profile, Target, UpstreamId
 from gateway.errors import Denied, GatewayError, UpstreamFailed
-from gateway.web import metrics as measured
-from gateway.web.metrics import Metered, MeteredUpstream, Metrics
+from gateway.web import call_metrics as measured
+from gateway.web.call_metrics import Metered, MeteredUpstream
+from gateway.web.metrics import Metrics
 from gateway.web.registry import Registry
 from tests.pipeline.house import ALICE, MAIL, House, Server, event, result, text
 
