@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Self
 
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -19,8 +18,6 @@ from cryptography.hazmat.primitives.serialization import (
 from gateway.domain._value import value
 from gateway.errors import ConfigError
 from gateway.storage.files import private_directory, read_private, write_atomically
-
-SIGNING_KEY = "signing.key"
 
 _SECRET_BYTES = 32
 
@@ -64,34 +61,10 @@ def audit_key(data_dir: Path) -> Ed25519PrivateKey:
 
     """
     path = data_dir / "audit.key"
-    key = _pem(path, Ed25519PrivateKey.generate)
+    key = private_key(path, _read_or_make(path, _new_pem))
     if not isinstance(key, Ed25519PrivateKey):
         raise ConfigError(f"{path} is not an Ed25519 key")
     return key
-
-
-def earlier_signing_key(data_dir: Path) -> ec.EllipticCurvePrivateKey | None:
-    """Read the key that signed access tokens before they were kept sealed (`signing.key`), if any.
-
-    Raises:
-        ConfigError: It can be read by others, or is not a P-256 key.
-
-    """
-    path = data_dir / SIGNING_KEY
-    try:
-        key = _private_key(path, read_private(path))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name != "secp256r1":
-        raise ConfigError(f"{path} is not a P-256 key")
-    return key
-
-
-def forget_earlier_signing_key(data_dir: Path) -> None:
-    """Delete the file: the key it holds is kept sealed, and in the clear nowhere."""
-    (data_dir / SIGNING_KEY).unlink(missing_ok=True)
 
 
 def secret_in(path: Path) -> bytes:
@@ -107,14 +80,18 @@ def secret_in(path: Path) -> bytes:
     return octets
 
 
-def _pem(path: Path, make: Callable[[], Ed25519PrivateKey]) -> object:
-    def made() -> bytes:
-        return make().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-    return _private_key(path, _read_or_make(path, made))
+def _new_pem() -> bytes:
+    key = Ed25519PrivateKey.generate()
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def _private_key(path: Path, pem: bytes) -> object:
+def private_key(path: Path, pem: bytes) -> object:
+    """Return the key that `path` holds as PEM.
+
+    Raises:
+        ConfigError: It holds none, or an encrypted one.
+
+    """
     try:
         return load_pem_private_key(pem, password=None)
     except (

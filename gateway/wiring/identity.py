@@ -21,10 +21,10 @@ from gateway.oauth.foreign.metadata import RemoteMetadata
 from gateway.oauth.foreign.tokens import ForeignTokens
 from gateway.oauth.keys import ALGORITHM, KeyRing
 from gateway.ports.identity import UserStore
+from gateway.storage.earlier_key import earlier_signing_key, forget_earlier_signing_key
 from gateway.storage.identity.store import IdentityStores
 from gateway.storage.identity.vouched import VouchedUsers
 from gateway.storage.kek import KekFile, new_key
-from gateway.storage.keys import earlier_signing_key, forget_earlier_signing_key
 from gateway.turns import Line
 from gateway.upstream.egress import EgressPolicy, GuardedFetcher
 from gateway.vault import KeyEncryptionKey, Vault

@@ -15,7 +15,8 @@ from gateway.errors import ConfigError, GatewayError
 from gateway.storage.files import DirectoryLock
 from gateway.storage.kek import KekFile
 from gateway.storage.moving.files import FilesSource, FilesTarget
-from gateway.storage.moving.mark import forget_mark, mark_in, reopened
+from gateway.storage.moving.mark import mark_in
+from gateway.storage.moving.marking import forget_mark, reopened
 from gateway.storage.moving.move import Found, Move, Terms, Unlocked
 from gateway.vault import KeyEncryptionKey, Vault
 from gateway.web.door import person_of

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from gateway.cli import main
 from gateway.cli.storage import _Bar, _Lines
 from gateway.storage.files import DirectoryLock
-from gateway.storage.moving.mark import Moved, Way, keep_mark, mark_in
+from gateway.storage.moving.mark import Moved, Way, mark_in
+from gateway.storage.moving.marking import keep_mark
 
 MOVED = Moved(way=Way.GONE, move="m", log_id="douane/1", other="the database d", at=1.0)
 

@@ -71,8 +71,7 @@ def test_every_file_of_the_data_directory_is_told() -> None:
         name for row in rows(PAGE, "file") if "if it is lost" in row for name in spans(row["file"])
     }
     rooms = [(ROOT / "gateway/storage" / name).read_text() for name in ("keys.py", "kek.py")]
-    # The key file of earlier versions is taken over and deleted.
-    named = set(re.findall(r'"(\w+\.key)"', "".join(rooms))) - {keys.SIGNING_KEY}
+    named = set(re.findall(r'"(\w+\.key)"', "".join(rooms)))
     assert named == {name for name in told if name.endswith(".key")}
     assert {SOCKET_NAME, "douane.db", "identity.db", "checkpoint"} <= told
     assert keys.Keys.__doc__

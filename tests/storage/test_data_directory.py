@@ -9,13 +9,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from gateway.errors import ConfigError
+from gateway.storage.earlier_key import earlier_signing_key, forget_earlier_signing_key
 from gateway.storage.files import DirectoryLock, FileIdentity, write_atomically
-from gateway.storage.keys import (
-    Keys,
-    audit_key,
-    earlier_signing_key,
-    forget_earlier_signing_key,
-)
+from gateway.storage.keys import Keys, audit_key
 from gateway.storage.store import Store
 from tests.storage.suite import NOW, event
 

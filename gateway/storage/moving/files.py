@@ -14,6 +14,7 @@ from gateway.ports.secrets import Sealer
 from gateway.storage.beside import waiting_in
 from gateway.storage.connection import Durability, open_reader, open_writer
 from gateway.storage.database import CHECKPOINT, DATABASE
+from gateway.storage.earlier_key import SIGNING_KEY
 from gateway.storage.files import (
     DirectoryLock,
     create_private,
@@ -23,9 +24,10 @@ from gateway.storage.files import (
 )
 from gateway.storage.identity.database import DATABASE as IDENTITY_DATABASE
 from gateway.storage.keeping import need_nothing_in
-from gateway.storage.keys import SIGNING_KEY, audit_key
+from gateway.storage.keys import audit_key
 from gateway.storage.moving import key_files
-from gateway.storage.moving.mark import Moved, forget_mark, keep_mark, mark_in
+from gateway.storage.moving.mark import Moved, mark_in
+from gateway.storage.moving.marking import forget_mark, keep_mark
 from gateway.storage.moving.sides import Contents, Row, Rows
 from gateway.storage.moving.tables import (
     BEFORE_THE_FRONT,

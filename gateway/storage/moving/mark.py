@@ -8,7 +8,6 @@ import orjson
 
 from gateway.domain._value import value
 from gateway.errors import ConfigError
-from gateway.storage.files import remove, write_atomically
 
 MARK: Final = "moved"
 """The file's name in a data directory. It is there, or it is not; PostgreSQL has a row for it."""
@@ -60,23 +59,6 @@ def mark_in(data_dir: Path) -> Moved | None:
         raise ConfigError(f"{path} cannot be read, and says whether {data_dir} serves") from error
 
 
-def keep_mark(data_dir: Path, moved: Moved) -> None:
-    """Have nothing served from a data directory any more; durable on return."""
-    told = {
-        "way": moved.way.value,
-        "move": moved.move,
-        "log_id": moved.log_id,
-        "other": moved.other,
-        "at": moved.at,
-    }
-    write_atomically(data_dir / MARK, orjson.dumps(told))
-
-
-def forget_mark(data_dir: Path) -> None:
-    """Let a data directory serve; durable on return."""
-    remove(data_dir / MARK)
-
-
 def require_serving(moved: Moved | None, place: str) -> None:
     """Return if a place serves.
 
@@ -95,17 +77,3 @@ def require_serving(moved: Moved | None, place: str) -> None:
         f"what was in {place} was moved to {moved.other}, and goes on there: nothing is served from "
         "here. `douane storage reopen` has it serve again, without what was recorded there since"
     )
-
-
-def reopened(moved: Moved | None, place: str) -> Moved:
-    """Return the mark that may be taken away.
-
-    Raises:
-        ConfigError: There is none, or what is there is not whole.
-
-    """
-    if moved is None:
-        raise ConfigError(f"{place} was not moved: it serves")
-    if moved.way is Way.COMING:
-        require_serving(moved, place)
-    return moved

@@ -14,7 +14,8 @@ from gateway.audit.record import COLUMNS, columns_of
 from gateway.domain.secrets import DataKey
 from gateway.errors import ConfigError, Unsealable
 from gateway.ports.secrets import Sealer
-from gateway.storage.moving.mark import Moved, reopened
+from gateway.storage.moving.mark import Moved
+from gateway.storage.moving.marking import reopened
 from gateway.storage.moving.sides import Contents, Row, Rows
 from gateway.storage.moving.tables import (
     BEFORE_THE_FRONT,

@@ -14,13 +14,15 @@ import pytest
 
 from gateway.errors import ConfigError, DirectoryInUse
 from gateway.storage.database import DATABASE
+from gateway.storage.earlier_key import SIGNING_KEY
 from gateway.storage.files import DirectoryLock
 from gateway.storage.identity.database import DATABASE as IDENTITY_DATABASE
 from gateway.storage.kek import new_key
-from gateway.storage.keys import SIGNING_KEY, secret_in
+from gateway.storage.keys import secret_in
 from gateway.storage.moving import move as move_module
 from gateway.storage.moving.files import FilesSource, FilesTarget
-from gateway.storage.moving.mark import Way, forget_mark, mark_in
+from gateway.storage.moving.mark import Way, mark_in
+from gateway.storage.moving.marking import forget_mark
 from gateway.storage.moving.move import Found, Move
 from gateway.storage.moving.sides import Row
 from gateway.storage.moving.tables import DATA_KEYS, GROWING, RECORDS, WHOLE, Kept
