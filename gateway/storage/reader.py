@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import orjson
 
-from gateway.audit.merkle import consistency_path, inclusion_path
+from gateway.audit.proofs import consistency_path, inclusion_path
 from gateway.audit.query import Statement
 from gateway.domain._value import value
 from gateway.ports.following import StoredRecord

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gateway.audit.bundle import BundleCheck, NotABundle
-from gateway.audit.merkle import inclusion_path
+from gateway.audit.proofs import inclusion_path
 from tests.audit.exported import SignedLog
 from tests.cases import sampled
 from tests.servers.process import ROOT

@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 from gateway.audit.merkle import (
     EMPTY_ROOT,
     CompactRange,
-    consistency_path,
-    inclusion_path,
     leaf_hash,
     node_hash,
 )
+from gateway.audit.proofs import consistency_path, inclusion_path
 from gateway.audit.tiles import TiledTree, tile_root
 from tests.audit.proven import verify_consistency, verify_inclusion
 
