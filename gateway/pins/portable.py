@@ -11,7 +11,7 @@ from typing import Any, Final
 from gateway.domain.bounded import remembered
 from gateway.domain.document import Document
 from gateway.pins.hosts import HOSTS, Keyword
-from gateway.pins.portability import NAMED, leads_astray, matters, schemas_in
+from gateway.pins.nested import NAMED, leads_astray, matters, schemas_in
 
 _NARROWING: Final = frozenset(
     {

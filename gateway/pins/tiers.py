@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from gateway.domain._value import value
 from gateway.domain.tools import MAPPING, Kind
 from gateway.pins.effort import NARROWS_NOTHING
-from gateway.pins.portability import NAMED, leads_astray, schemas_in
+from gateway.pins.nested import NAMED, leads_astray, schemas_in
 from gateway.pins.portable import TURNING
 
 Steps = tuple[str | int, ...]
