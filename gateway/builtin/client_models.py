@@ -14,7 +14,7 @@ from gateway.errors import GatewayError
 from gateway.ports.sandbox import ToolRefused
 from gateway.turns import finished
 from gateway.wire import jsontext
-from gateway.wire.own_session import abilities_of
+from gateway.wire.own_abilities import abilities_of
 from gateway.wire.sse import data_event
 
 _SAMPLES: Final = "s"

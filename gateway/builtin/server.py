@@ -34,7 +34,8 @@ from gateway.wire.extensions import TASKS
 from gateway.wire.inbound import CONTENT_TYPE
 from gateway.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from gateway.wire.operations import CANCELLED, CHOOSES, LISTEN, TOOLS_CALL
-from gateway.wire.own_session import nonce_after, session_for
+from gateway.wire.own_abilities import session_for
+from gateway.wire.own_session import nonce_after
 from gateway.wire.returning import EVENTS
 from gateway.wire.sse import data_event
 

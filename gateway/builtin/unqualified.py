@@ -24,7 +24,7 @@ from gateway.wire.extensions import with_params
 from gateway.wire.inbound import CONTENT_TYPE
 from gateway.wire.naming import Told, asking_request, asking_result, chosen, remembering, told_in
 from gateway.wire.operations import OWN_NAMES, TOOL_DETAILS, TOOLS_CALL
-from gateway.wire.own_session import abilities_of
+from gateway.wire.own_abilities import abilities_of
 from gateway.wire.session import told_by
 from gateway.wire.sse import data_event
 

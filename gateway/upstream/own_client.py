@@ -34,7 +34,7 @@ from gateway.wire.eras import is_stateless
 from gateway.wire.inbound import meta_of
 from gateway.wire.jsonrpc import METHOD_NOT_FOUND
 from gateway.wire.jsontext import WireLimits
-from gateway.wire.own_session import can_answer
+from gateway.wire.own_abilities import can_answer
 from gateway.wire.server_message import ServerMessage, is_unread, read_server_message
 
 _OCTETS: Final = 8 * 1024**2

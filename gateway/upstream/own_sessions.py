@@ -26,7 +26,7 @@ from gateway.wire.eras import ACCEPT, SELF
 from gateway.wire.inbound import CONTENT_TYPE
 from gateway.wire.jsonrpc import METHOD_NOT_FOUND
 from gateway.wire.jsontext import WireLimits
-from gateway.wire.own_session import abilities_of, capabilities_of
+from gateway.wire.own_abilities import abilities_of, capabilities_of
 from gateway.wire.tracing import trace_headers
 
 _END_S: Final = 2.0

@@ -40,7 +40,7 @@ from gateway.wire.notices import (
     listening,
 )
 from gateway.wire.operations import LISTEN, subscribed
-from gateway.wire.own_session import abilities_of
+from gateway.wire.own_abilities import abilities_of
 from gateway.wire.server_message import ServerMessage
 
 SUBSCRIBE: Final = "resources/subscribe"

@@ -14,7 +14,7 @@ from gateway.domain.calls import Form
 from gateway.domain.decisions import Verdict
 from gateway.domain.document import Document
 from gateway.domain.tools import OWN, Kind, Profile, Target, UpstreamId
-from gateway.wire.own_session import abilities_of
+from gateway.wire.own_abilities import abilities_of
 from gateway.wire.session import unseal
 from tests.builtin.front import NOTES, OWN_TOOLS, Site, tool
 from tests.pipeline.house import ALICE, KEY, MAIL, TOOLS, Seen

@@ -14,7 +14,8 @@ from gateway.domain.decisions import Verdict
 from gateway.domain.programs import SandboxLimits
 from gateway.domain.tools import OWN, Profile
 from gateway.sandbox.monty import monty_engine
-from gateway.wire.own_session import nonce_after, session_for
+from gateway.wire.own_abilities import session_for
+from gateway.wire.own_session import nonce_after
 from tests.builtin.front import NOTES, OWN_TOOLS, WHOLE, Site, speaks, tool
 from tests.pipeline.house import ALICE, decision
 

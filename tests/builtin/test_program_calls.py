@@ -32,7 +32,7 @@ from gateway.errors import (
 from gateway.pipeline.quotas import Quotas
 from gateway.ports.sandbox import Broker, Engine, NeedsApproval, ToolRefused
 from gateway.wire.inbound import meta_of
-from gateway.wire.own_session import session_for
+from gateway.wire.own_abilities import session_for
 from gateway.wire.tracing import trace_headers
 from tests.builtin.front import Site, speaks
 from tests.pipeline.house import ALICE, MAIL, Events, Seen, decision, event, result, text, whole

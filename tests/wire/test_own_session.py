@@ -7,14 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.wire.headers import decode, encode
-from gateway.wire.own_session import (
-    LONGEST_S,
-    abilities_of,
-    can_answer,
-    capabilities_of,
-    is_over,
-    session_for,
-)
+from gateway.wire.own_abilities import abilities_of, can_answer, capabilities_of, session_for
+from gateway.wire.own_session import LONGEST_S, is_over
 
 DECLARED: list[tuple[Any, dict[str, Any]]] = [
     ({}, {}),
