@@ -158,6 +158,12 @@ class Digest:
         """SHA-256 of `data`."""
         return cls(algorithm="sha256", octets=hashlib.sha256(data).digest())
 
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Return the digest that `str` has spelled as `text`."""
+        algorithm, _, octets = text.partition(":")
+        return cls(algorithm=algorithm, octets=bytes.fromhex(octets))
+
     def __str__(self) -> str:
         return f"{self.algorithm}:{self.octets.hex()}"
 

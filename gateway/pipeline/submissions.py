@@ -78,7 +78,7 @@ class Submissions:
                 raise AccessRequestRefused.duplicate_request("this key was used for another one")
             return one
         binding = self._binding(plane, submitted)
-        for one in reversed(self._store.under(_digest(binding.question), now=now)):
+        for one in reversed(self._store.under(Digest.read(binding.question), now=now)):
             if one.request.decision_id == binding.decision or _ended(one) > binding.issued_at:
                 return one  # it was asked by this refusal, or by one beside it
         if min(binding.expires_at, submitted.expires_at) <= now:
@@ -143,8 +143,3 @@ def _ended(one: Approval) -> float:
     if one.at is not None:
         return one.at
     return one.request.expires_at if one.state in _UNANSWERED else 0.0
-
-
-def _digest(text: str) -> Digest:
-    algorithm, _, octets = text.partition(":")
-    return Digest(algorithm=algorithm, octets=bytes.fromhex(octets))

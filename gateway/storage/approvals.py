@@ -22,6 +22,7 @@ from gateway.domain.flow import RunId
 from gateway.domain.labels import Confidentiality, Effect, Integrity, Label
 from gateway.domain.tools import Kind, Target, UpstreamId
 from gateway.ports.secrets import Sealer
+from gateway.storage.identity.remembered import insert_into
 from gateway.storage.questions import (
     HOUR_S,
     Book,
@@ -36,17 +37,15 @@ from gateway.storage.questions import (
 )
 from gateway.storage.state import StateWriter, Tables
 
-_COLUMNS = (
-    "id, fingerprint, principal, state, span, answered_by, answered_by_id, answered_at, note,"
-    " asked, asked_at, expires_at, question"
+_BECAME = (
+    *("state", "span", "answered_by", "answered_by_id", "answered_at", "note", "asked"),
+    "expires_at",
 )
-_ALL = f"SELECT {_COLUMNS} FROM approvals"  # noqa: S608 - fixed text
+_COLUMNS = ("id", "fingerprint", "principal", "asked_at", "question", *_BECAME)
+_ALL = f"SELECT {', '.join(_COLUMNS)} FROM approvals"  # noqa: S608 - fixed text
 _OLDEST_FIRST = f"{_ALL} ORDER BY asked_at, id"
-_STORE = f"INSERT INTO approvals ({_COLUMNS}) VALUES ({', '.join('?' * 13)})"  # noqa: S608
-_CHANGE = (
-    "UPDATE approvals SET state = ?, span = ?, answered_by = ?, answered_by_id = ?,"
-    " answered_at = ?, note = ?, asked = ?, expires_at = ? WHERE id = ?"
-)
+_STORE = insert_into("approvals", _COLUMNS)
+_CHANGE = f"UPDATE approvals SET {', '.join(f'{one} = ?' for one in _BECAME)} WHERE id = ?"  # noqa: S608
 _FORGET = "DELETE FROM approvals WHERE id = ?"
 
 _OF_PLANES = ("submission", "submitted")
@@ -216,7 +215,7 @@ class DurableApprovalStore:
         return None if row is None else self._approval(row)
 
     def _approval(self, row: tuple[Any, ...]) -> Approval:
-        id_, _, _, state, span, by, by_user_id, at, note, asked, asked_at, expires_at, sealed = row
+        id_, _, _, asked_at, sealed, state, span, by, by_user_id, at, note, asked, expires_at = row
         request = _request(self._sealer.open(sealed, _row(id_)))
         return Approval(
             request=replace(request, asked=asked, asked_at=asked_at, expires_at=expires_at),
@@ -243,44 +242,22 @@ def _require_room(
 
 def _insert(tables: Tables, approval: Approval, sealed: str) -> Approval:
     request = approval.request
-    tables.execute(
-        _STORE,
-        (
-            request.id,
-            str(request.fingerprint),
-            request.principal,
-            approval.state.value,
-            approval.span.value,
-            approval.by,
-            approval.by_user_id,
-            approval.at,
-            approval.note,
-            request.asked,
-            request.asked_at,
-            request.expires_at,
-            sealed,
-        ),
-    )
+    filed = request.id, str(request.fingerprint), request.principal, request.asked_at, sealed
+    tables.execute(_STORE, (*filed, *_became(approval)))
     return approval
 
 
 def _change(tables: Tables, approval: Approval) -> Approval:
-    request = approval.request
-    tables.execute(
-        _CHANGE,
-        (
-            approval.state.value,
-            approval.span.value,
-            approval.by,
-            approval.by_user_id,
-            approval.at,
-            approval.note,
-            request.asked,
-            request.expires_at,
-            request.id,
-        ),
-    )
+    tables.execute(_CHANGE, (*_became(approval), approval.request.id))
     return approval
+
+
+def _became(approval: Approval) -> tuple[Any, ...]:
+    """Return what has become of a question, in the columns of `_BECAME`."""
+    return (
+        *(approval.state.value, approval.span.value, approval.by, approval.by_user_id),
+        *(approval.at, approval.note, approval.request.asked, approval.request.expires_at),
+    )
 
 
 def _row(id_: str) -> str:
@@ -330,12 +307,12 @@ def _request(spelled: bytes) -> ApprovalRequest:
         **{
             **content,
             "id": ApprovalId(content["id"]),
-            "fingerprint": _digest(content["fingerprint"]),
-            "scope": _digest(content["scope"]),
+            "fingerprint": Digest.read(content["fingerprint"]),
+            "scope": Digest.read(content["scope"]),
             "run": RunId(content["run"]),
             "target": Target(server=UpstreamId(server), kind=Kind(kind), name=name),
             "effect": None if effect is None else Effect(effect),
-            "pin_digest": _digest(content["pin_digest"]),
+            "pin_digest": Digest.read(content["pin_digest"]),
             "label": Label(
                 integrity=Integrity(integrity), confidentiality=Confidentiality(confidentiality)
             ),
@@ -345,14 +322,9 @@ def _request(spelled: bytes) -> ApprovalRequest:
             "question": content.get("question", "").encode(),
             # What was asked before answers could stand says nothing of it.
             "places": tuple((path, text) for path, text in content.get("places", ())),
-            **{name: _digest(text) for name in _OF_PLANES if (text := content.get(name))},
+            **{name: Digest.read(text) for name in _OF_PLANES if (text := content.get(name))},
         },
         carried=carried,
         asked_at=0.0,  # the row's own columns say when
         expires_at=0.0,
     )
-
-
-def _digest(text: str) -> Digest:
-    algorithm, _, octets = text.partition(":")
-    return Digest(algorithm=algorithm, octets=bytes.fromhex(octets))

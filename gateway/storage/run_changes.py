@@ -6,6 +6,7 @@ The next whole run begins when that one has ended.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Protocol
 
@@ -97,15 +98,7 @@ def raised(run: Run, label: Label, new: Iterable[Source]) -> Run:
     sources = reduce(_joined, new, run.sources)
     if joined == run.label and sources is run.sources:
         return run
-    return Run(
-        id=run.id,
-        label=joined,
-        sources=sources,
-        part_of=run.part_of,
-        task=run.task,
-        version=run.version + 1,
-        roamed=run.roamed,
-    )
+    return replace(run, label=joined, sources=sources, version=run.version + 1)
 
 
 def _joined(sources: tuple[Source, ...], new: Source) -> tuple[Source, ...]:
@@ -198,10 +191,10 @@ def join(
     parts = [one for whole in wholes if everywhere for one in table.parts(whole.run.id)]
     changed = []
     for one in {each.run.id: each for each in (kept, *wholes, *parts)}.values():
-        after = raised(one.run, label, sources)
-        if after is not one.run:
-            table.keep(Kept(run=after, owner=one.owner, ended=one.ended))
-        changed.append(Kept(run=after, owner=one.owner, ended=one.ended))
+        after = replace(one, run=raised(one.run, label, sources))
+        if after.run is not one.run:
+            table.keep(after)
+        changed.append(after)
     table.note_read([one.run.id for one in changed])
     return Change(kept=tuple(changed), result=changed[0].run)
 
@@ -220,15 +213,7 @@ def lower(table: RunTable, *, run: RunId, seen: Label, version: int, label: Labe
     kept = table.find(run)
     if kept is None or kept.ended or (kept.run.label, kept.run.version) != (seen, version):
         return Change()
-    before = kept.run
-    after = Run(
-        id=run,
-        label=label,
-        sources=before.sources,
-        part_of=before.part_of,
-        version=before.version + 1,
-        roamed=before.roamed,
-    )
+    after = replace(kept.run, label=label, version=version + 1, task=None)
     lowered = Kept(run=after, owner=kept.owner)
     table.keep(lowered)
     return Change(kept=(lowered,), result=after)
@@ -243,9 +228,7 @@ def end(table: RunTable, runs: Sequence[RunId]) -> Change:
         if kept is None or kept.ended:
             continue
         first = first or kept.run
-        changed += [
-            Kept(run=one.run, owner=one.owner, ended=True) for one in (kept, *table.parts(name))
-        ]
+        changed += [replace(one, ended=True) for one in (kept, *table.parts(name))]
     for one in changed:
         table.keep(one)
     if changed:
@@ -257,7 +240,7 @@ def _having_seen(table: RunTable, kept: Kept, others: Sequence[Kept]) -> Kept:
     run = kept.run
     for other in others:
         run = raised(run, other.run.label, other.run.sources)
-    after = Kept(run=run, owner=kept.owner)
+    after = replace(kept, run=run)
     if run is not kept.run:
         table.keep(after)
     return after

@@ -124,7 +124,7 @@ class StandingAnswerTable:
                 **said,
                 "id": ApprovalId(id_),
                 "target": Target(server=UpstreamId(server), kind=Kind(kind), name=name),
-                "pin_digest": _digest(said["pin_digest"]),
+                "pin_digest": Digest.read(said["pin_digest"]),
                 "confidentiality": Confidentiality(said["confidentiality"]),
                 "places": frozenset((path, text) for path, text in said["places"]),
             },
@@ -194,8 +194,3 @@ def _spelled(answer: StandingAnswer) -> bytes:
         "note": answer.note,
     }
     return json.dumps(content).encode()
-
-
-def _digest(text: str) -> Digest:
-    algorithm, _, octets = text.partition(":")
-    return Digest(algorithm=algorithm, octets=bytes.fromhex(octets))
