@@ -9,7 +9,8 @@ from gateway.builtin.mailboxes import Key, Mailboxes
 from gateway.builtin.names import public_uri
 from gateway.domain.calls import Permit
 from gateway.domain.tools import UpstreamId
-from gateway.ports.front import SessionStore, holder_of
+from gateway.ports.front import SessionStore
+from gateway.ports.listeners import holder_of
 
 _MOST_RELISTED: Final = 10_000
 """Of how many principals and servers it is known how often their resources were others."""

@@ -14,7 +14,7 @@ from typing import Final
 from gateway.domain.bounded import Bounded
 from gateway.errors import RateLimited
 from gateway.pipeline.limits import bucket_of, too_many
-from gateway.ports.allowance import Portions
+from gateway.ports.buckets import Portions
 
 _MOST_BUCKETS: Final = 50_000
 _OCTETS: Final = 16 * 1024**2

@@ -7,7 +7,7 @@ from gateway.domain.decisions import Verdict
 from gateway.domain.grants import DeviceRequest, DeviceStatus, Grant
 from gateway.domain.identity import User
 from gateway.ports import Clock
-from gateway.ports.allowance import SharedThrottle
+from gateway.ports.buckets import SharedThrottle
 from gateway.ports.grants import GrantStore
 from gateway.signin.browser import Browser
 from gateway.signin.errors import NoSuchCode, Throttled

@@ -11,7 +11,7 @@ from gateway.domain.audit import RecordKind
 from gateway.domain.identity import User
 from gateway.errors import GatewayError
 from gateway.ports import Clock
-from gateway.ports.allowance import SharedThrottle
+from gateway.ports.buckets import SharedThrottle
 from gateway.ports.identity import UserStore
 from gateway.signin.browser import Browser, Random, digest, new_secret
 from gateway.signin.errors import Ended, Unacceptable

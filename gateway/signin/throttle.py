@@ -3,7 +3,7 @@
 from gateway.domain.networks import network_of
 from gateway.domain.throttle import Throttle
 from gateway.ports import Clock
-from gateway.ports.allowance import SharedThrottle
+from gateway.ports.buckets import SharedThrottle
 from gateway.signin.errors import Throttled
 
 

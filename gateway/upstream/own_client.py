@@ -19,7 +19,7 @@ from gateway.domain.nodes import weight
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import GatewayError
 from gateway.ports import Upstream
-from gateway.ports.front import Listeners
+from gateway.ports.listeners import Listeners
 from gateway.turns import finished
 from gateway.upstream.faults import unusable
 from gateway.upstream.own_asking import Asking

@@ -23,7 +23,7 @@ from gateway.domain.calls import (
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import GatewayError, LimitExceeded, ProtocolError, UpstreamFailed
 from gateway.ports import Upstream
-from gateway.ports.front import Listeners, holder_of
+from gateway.ports.listeners import Listeners, holder_of
 from gateway.upstream.faults import late, unusable
 from gateway.upstream.own_sessions import Session, Sessions, request, worded
 from gateway.upstream.replies import ErrorAnswer, discard, read_in_turn, result_of

@@ -20,9 +20,10 @@ from gateway.domain.quotas import Charge
 from gateway.domain.tools import Pin
 from gateway.export.witness import Shown
 from gateway.ports import AuditLog, PinStore
-from gateway.ports.allowance import Portions, SharedCounts, SharedThrottle, UsedProofs
+from gateway.ports.allowance import SharedCounts, UsedProofs
 from gateway.ports.behaviour import BaselineStore
 from gateway.ports.board import PolicyBoard
+from gateway.ports.buckets import Portions, SharedThrottle
 from gateway.ports.claims import Claims
 from gateway.ports.debts import DebtStore
 from gateway.ports.descriptions import DisclosureStore

@@ -12,7 +12,8 @@ from gateway.domain.bounded import digest_of
 from gateway.domain.identity import Proof
 from gateway.domain.quotas import Charge
 from gateway.errors import AuditUnavailable, IdentityUnavailable
-from gateway.ports.allowance import Portion, Use, Used
+from gateway.ports.allowance import Use, Used
+from gateway.ports.buckets import Portion
 from gateway.storage.postgres.connection import Connection, Session
 
 _PATIENCE_S: Final = 5.0
