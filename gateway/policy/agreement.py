@@ -11,15 +11,15 @@ from gateway.policy.sources import Snapshot
 CENTRAL: Final = "central"
 """What a policy is called on the board that a central server has: it names what it has itself."""
 
-Text = Callable[[str], bytes]
-"""Returns a policy's text with servers that are registered."""
+Origin = tuple[Snapshot | None, Mapping[str, Any]]
+"""What a policy is built of: its files, if it is not a server's, and its data."""
 
 
 class Agreement(Protocol):
     """What a holder asks before anything that it has built is in force."""
 
-    async def settle(self, built: Built, text: Text, *, first: bool) -> Built:
-        """Put it in force, and return what is in force then.
+    async def settle(self, built: Built, origin: Origin, *, first: bool) -> Built:
+        """Put what was built of `origin` in force, and return what is in force then.
 
         As the `first` of this process that is another one, if this one was replaced before.
 
@@ -62,7 +62,7 @@ class Alone:
     def __init__(self, put: Callable[[Built], None]) -> None:
         self._put = put
 
-    async def settle(self, built: Built, text: Text, *, first: bool) -> Built:  # noqa: ARG002 - nobody is asked
+    async def settle(self, built: Built, origin: Origin, *, first: bool) -> Built:  # noqa: ARG002 - nobody is asked
         self._put(built)
         return built
 

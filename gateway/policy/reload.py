@@ -26,7 +26,6 @@ from gateway.policy.refused import Refused
 from gateway.policy.refusing import RefusingEngine
 from gateway.policy.settings import OnChange, PolicyEvent, PolicySettings
 from gateway.policy.sources import Snapshot, take
-from gateway.policy.texts import spelled
 
 logger = logging.getLogger(__name__)
 
@@ -244,8 +243,8 @@ class PolicyHolder:
         try:
             built = await self._known(old, look)
             self._lies = look
-            text = partial(spelled, look.snapshot, self._config)
-            built = await self.agreement.settle(built, text, first=first)
+            origin = look.snapshot, self._config
+            built = await self.agreement.settle(built, origin, first=first)
         except ConfigError as error:
             return self._refuse(look, error)
         event = self._changed(old, built)

@@ -14,9 +14,9 @@ from gateway.domain._value import value
 from gateway.domain.roster import named, parts, tag
 from gateway.domain.trouble import Trouble
 from gateway.errors import ConfigError, PolicyUnavailable
-from gateway.policy.agreement import CENTRAL, Holder, Text
+from gateway.policy.agreement import CENTRAL, Holder, Origin
 from gateway.policy.building import Built
-from gateway.policy.texts import read, servers_in, with_servers
+from gateway.policy.texts import read, servers_in, spelled, with_servers
 from gateway.ports.board import PolicyBoard, Posted
 
 logger = logging.getLogger(__name__)
@@ -71,11 +71,11 @@ class Shared:
         self._unfollow = board.follow(self.step)
         self._following = asyncio.create_task(self._follow())
 
-    async def settle(self, built: Built, text: Text, *, first: bool) -> Built:
+    async def settle(self, built: Built, origin: Origin, *, first: bool) -> Built:
         """Have every gateway put `built` in force; see `Agreement`."""
         await self._prepare_nothing()
         try:
-            while (proposed := await self._propose(built, text, anew=not first)) is None:
+            while (proposed := await self._propose(built, origin, anew=not first)) is None:
                 self._roster.put(await self._registered())
             if proposed:
                 return built
@@ -88,14 +88,14 @@ class Shared:
             self._offers = False
             await self._drop()
 
-    async def _propose(self, built: Built, text: Text, *, anew: bool) -> bool | None:
+    async def _propose(self, built: Built, origin: Origin, *, anew: bool) -> bool | None:
         """Propose `built` with what is registered, and return once it is in force, or what stands against it."""
         servers, policy = self._roster.text, self._called(built.engine.digest)
         name = named(policy, servers)
         ready = _Ready(name=name, servers=servers, built=built, put=self._holder.put)
         self._next, self._offers = ready, True
         proposed = await self._board.propose(
-            name, text(self._roster.vouched(servers)), over=tag(servers), anew=anew
+            name, spelled(*origin, self._roster.vouched(servers)), over=tag(servers), anew=anew
         )
         if proposed:
             await self._until_in_force(name)

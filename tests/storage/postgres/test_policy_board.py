@@ -88,7 +88,8 @@ class Gateway:
         self.history.append(built.engine.digest)
 
     async def offers(self, text: str, *, first: bool = False) -> str:
-        built = await self.agreement.settle(self.make(text), partial(told, text), first=first)
+        origin = Snapshot(name=text, files={}), {}
+        built = await self.agreement.settle(self.make(text), origin, first=first)
         return built.engine.digest
 
     async def until(self, decides: str) -> None:
