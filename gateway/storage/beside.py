@@ -1,5 +1,6 @@
 """What is looked up in a data directory from beside its gateway, also while that runs."""
 
+import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -7,10 +8,11 @@ from pathlib import Path
 from gateway.audit.bundle import BundleVerification
 from gateway.audit.cosignature import WitnessKey
 from gateway.domain.tools import Pin
+from gateway.storage.connection import open_reader
 from gateway.storage.database import DATABASE
 from gateway.storage.journal import JOURNAL, Journal
 from gateway.storage.keys import audit_key
-from gateway.storage.pins import read_pins
+from gateway.storage.pin_rows import PinRows
 from gateway.storage.reader import AuditReader
 from gateway.storage.segments import segment_verified
 from gateway.storage.verify import Verification, own_verifier, verify
@@ -71,4 +73,11 @@ class SqliteBeside:
 
     def pins(self) -> Sequence[Pin]:
         """Return every pin; none, if there are none yet."""
-        return read_pins(self._data_dir / DATABASE)
+        path = self._data_dir / DATABASE
+        if not path.is_file():
+            return ()
+        try:
+            with closing(open_reader(path)) as connection:
+                return PinRows().all(connection)
+        except sqlite3.OperationalError:
+            return ()  # no gateway has made its tables yet, or another version has

@@ -1,10 +1,7 @@
 """Pins in a database, read from memory."""
 
-import sqlite3
 from collections.abc import Callable, Collection, Sequence
-from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from gateway.domain.epoch import Epoch
@@ -14,7 +11,6 @@ from gateway.pins.diff import Change, classify
 from gateway.pins.names import tools_elsewhere
 from gateway.pins.observe import approved_pin, observed, revoked_pin, with_body
 from gateway.ports import Clock
-from gateway.storage.connection import open_reader
 from gateway.storage.pin_rows import PinRows
 from gateway.storage.pin_table import PinKey, PinTable, pin_key
 from gateway.storage.state import StateWriter, Tables
@@ -141,17 +137,6 @@ class DurablePinStore:
             return [self._rows.write(tables, with_body(pin, digest))]
 
         return (await self._writer.run(job, committed=self._pins.put))[0]
-
-
-def read_pins(path: Path) -> Sequence[Pin]:
-    """Return the pins in a database, also beside a gateway that writes; none, if there are none yet."""
-    if not path.is_file():
-        return ()
-    try:
-        with closing(open_reader(path)) as connection:
-            return _ROWS.all(connection)
-    except sqlite3.OperationalError:
-        return ()  # no gateway has made its tables yet, or another version has
 
 
 def sighted(sighting: Sighting) -> PinKey:
