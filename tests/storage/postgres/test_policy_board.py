@@ -16,7 +16,7 @@ from gateway.domain.premises import NOTHING, Premise, Premises, Uses
 from gateway.domain.roster import Roster, named
 from gateway.errors import Changed, ConfigError, PolicyUnavailable
 from gateway.policy import shared
-from gateway.policy.agreement import CENTRAL, Holder
+from gateway.policy.agreement import CENTRAL, Holder, Origin
 from gateway.policy.building import Built
 from gateway.policy.refusing import RefusingEngine
 from gateway.policy.reload import PolicyHolder, load
@@ -88,7 +88,7 @@ class Gateway:
         self.history.append(built.engine.digest)
 
     async def offers(self, text: str, *, first: bool = False) -> str:
-        origin = Snapshot(name=text, files={}), {}
+        origin: Origin = Snapshot(name=text, files={}), {}
         built = await self.agreement.settle(self.make(text), origin, first=first)
         return built.engine.digest
 
