@@ -61,23 +61,19 @@ def amount(content: Any, most: int) -> int:
         node = waiting.pop()
         kind = type(node)
         if kind is str:
-            found += _nodes_of(node)
+            found += len(node) // (_BYTES_OF_A_NODE if node.isascii() else _SIGNS_OF_A_WIDE_NODE)
         elif kind is bytes:
             found += len(node) // _BYTES_OF_A_NODE
         elif kind is dict:
             found += 2 * len(node)
             if found <= most:
-                found += _nodes_of("".join([name for name in node if type(name) is str]))
                 waiting += node.values()
+                waiting.append("".join([name for name in node if type(name) is str]))
         elif kind is list or kind is tuple:
             found += len(node)
             if found <= most:
                 waiting += node
     return found
-
-
-def _nodes_of(text: str) -> int:
-    return len(text) // (_BYTES_OF_A_NODE if text.isascii() else _SIGNS_OF_A_WIDE_NODE)
 
 
 def _wide_in(text: bytes) -> int:

@@ -47,13 +47,6 @@ def _key(name: str, to: str) -> bytes:
     return hashlib.blake2b(said, digest_size=16).digest()
 
 
-def handles_in(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what `result` gives out for the protocol's own ends: states and cursors."""
-    for member in ("requestState", "nextCursor"):
-        if isinstance(found := result.get(member), str):
-            yield found
-
-
 def resources_in(result: Mapping[str, Any]) -> Iterator[str]:
     """Yield the URIs of the resources that `result` names where the protocol names them.
 

@@ -4,7 +4,7 @@ import re
 
 import re2
 
-from gateway.flow.signs import Found, Sign, always
+from gateway.flow.signs import Found, Sign
 
 _FEWEST_CONTACTS = 3
 """Different addresses and telephone numbers; one or two are a signature."""
@@ -57,7 +57,6 @@ PERSONAL: tuple[Sign, ...] = (
             rb"\b(?:00[1-9]|0[1-9]\d|[1-578]\d\d|6[0-57-9]\d|66[0-57-9])-(?:0[1-9]|[1-9]\d)"
             rb"-(?:000[1-9]|00[1-9]\d|0[1-9]\d\d|[1-9]\d{3})\b"
         ),
-        is_real=always,
     ),
     Sign(
         trigger=r"@[A-Za-z0-9-]{1,63}[.]|\+\d{1,3}[ .-]?\(?\d|\(\d{3}\) ?\d{3}-|\b\d{3}-\d{3}-\d{4}\b",

@@ -17,17 +17,14 @@ _MEMORY: Final = 8 * 1024**2
 """Bytes that the automaton of one family takes at most, and takes for a text of random letters."""
 
 
-def always(found: Found) -> bool:  # noqa: ARG001 - where the pattern says it all
-    return True
-
-
 @value
 class Sign:
     trigger: str
     """Looked for first, together with all others: a text without it is not looked at again."""
     pattern: Any
     """An `re2` expression over bytes, so the time it takes is linear in the text."""
-    is_real: Callable[[Found], bool] = always
+    is_real: Callable[[Found], bool] = bool
+    """Whether a match is one; where the pattern says it all, each is."""
     fewest: int = 1
     """How many different ones there must be."""
     of: str = ""

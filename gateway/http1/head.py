@@ -37,10 +37,6 @@ class Fields:
     def __contains__(self, name: str) -> bool:
         return name in self.first
 
-    def get(self, name: str) -> str | None:
-        """Return the first field of lower-case `name`."""
-        return self.first.get(name)
-
     def every(self, name: str) -> list[str]:
         """Return all fields of lower-case `name`, in their order."""
         return [text for found, text in self.pairs if found == name]

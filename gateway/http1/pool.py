@@ -67,7 +67,7 @@ class Pool:
 
         """
         loop = asyncio.get_running_loop()
-        patience = Patience(self._waits.idle_s, loop.time() + self._waits.hard_s)
+        patience = Patience(idle_s=self._waits.idle_s, until=loop.time() + self._waits.hard_s)
         self._require_open()
         kept = self._taken() if self._free else None
         connection, was_kept = (kept, True) if kept is not None else await self._lend(patience)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from gateway.domain._value import value
 from gateway.http1.faults import HttpFault, Overdue, Silent
 from gateway.http1.head import Fields, Head
 
@@ -11,14 +12,13 @@ _MUCH: Final = 256 * 1024
 """Read and not asked for: beyond that the peer has to wait."""
 
 
+@value
 class Patience:
     """How long an exchange may take, in seconds of the loop's clock."""
 
-    __slots__ = ("idle_s", "until")
-
-    def __init__(self, idle_s: float | None, until: float) -> None:
-        self.idle_s = idle_s
-        self.until = until
+    idle_s: float | None
+    """From one byte to the next."""
+    until: float
 
 
 class Response:
@@ -68,7 +68,7 @@ class Response:
     @property
     def length(self) -> int | None:
         """How many bytes the body is said to have, if it is said."""
-        told = self.head.fields.get("content-length")
+        told = self.head.fields.first.get("content-length")
         return None if told is None else int(told)
 
     async def begun(self) -> None:

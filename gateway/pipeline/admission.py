@@ -288,8 +288,7 @@ class Admission:
 
     async def _decided(self, access: AccessRequest, trail: Trail) -> Decision:
         """Return what policy says of a call, with all of it on the trail."""
-        trail.sources(access.run)
-        trail.flow(access.effect, access.review)
+        trail.reviewed(access)
         return trail.decision(await self._policy.evaluate(trail.asked(access.asked)))
 
     async def join_own(self, call: Call, trail: Trail) -> Principal:

@@ -240,13 +240,14 @@ class Release:
     ) -> bytes:
         """Judge a result (policy's phase `result`), remember it, and meet what was asked of it."""
         result = message.result or {}
+        is_read = permit.call.message.method == "resources/read"
         match result.get("resultType", "complete"):
             case "complete" if "task" in result and is_older_task(result):
                 raise UpstreamFailed(
                     "the upstream server's answer is late, and nobody has asked for that",
                     detail="a task of 2025-11-25",
                 )
-            case "complete" if _reads_interface(permit, access):
+            case "complete" if is_read and is_ui(access.target.name):
                 await self._lists.require_interface(permit, access.target.name, result)
             case "complete" | "input_required":
                 pass
@@ -413,7 +414,8 @@ class Release:
         named = [uri for uri in resources_in(result) if not given.has(server, uri)]
         if not named:
             return
-        carried = Carried(said_in(_asked(permit)))
+        # Of what is no tool, its name is the caller's choice, too.
+        carried = Carried(said_in(said(permit.call.message)))
         for uri in named:
             if not carried.has(uri) and not written.wrote(uri):
                 given.add(server, uri)
@@ -474,11 +476,6 @@ class Release:
         return await finished(permit.principal.person, nodes, with_items, bare, member, shown.items)
 
 
-def _asked(permit: Permit) -> Mapping[str, Any]:
-    """Return all that the call said: of what is no tool, its name is the caller's choice, too."""
-    return said(permit.call.message)
-
-
 @value
 class _Expected:
     """What is known of an answer before anybody has read it."""
@@ -509,7 +506,7 @@ def _answered(
     return Answered(
         source=source_of(permit, label, trail.intent_id),
         effect=None if access is None else access.effect,
-        arguments=_asked(permit),
+        arguments=said(permit.call.message),
         content=content,
         octets=size + len(permit.call.message.body),
         typed=() if failed else expected.typed,
@@ -517,10 +514,6 @@ def _answered(
         failed=failed,
         level=expected.label.join(owed).confidentiality,
     )
-
-
-def _reads_interface(permit: Permit, access: AccessRequest) -> bool:
-    return permit.call.message.method == "resources/read" and is_ui(access.target.name)
 
 
 def _unapproved(

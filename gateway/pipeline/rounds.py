@@ -9,7 +9,7 @@ from gateway.domain.calls import Call, Form, Permit
 from gateway.domain.identity import Principal
 from gateway.domain.tools import OWN
 from gateway.errors import ProtocolError
-from gateway.flow.given import Given, handles_in
+from gateway.flow.given import Given
 from gateway.wire.extensions import with_params
 from gateway.wire.jsonrpc import INVALID_PARAMS
 from gateway.wire.operations import ABOUT_TASKS
@@ -70,9 +70,10 @@ class Rounds:
     def note(self, permit: Permit, result: Mapping[str, Any]) -> None:
         """Note what a server gives out to be brought back: to whom, where that matters."""
         server = permit.call.server
-        for handle in handles_in(result):
-            self._given.add(server, handle, to=permit.principal.key)
+        if isinstance(state := result.get(STATE), str):
+            self._given.add(server, state, to=permit.principal.key)
         if isinstance(page := result.get("nextCursor"), str):
+            self._given.add(server, page, to=permit.principal.key)
             self._given.add(server, page_of_somebody(page))
         asked = result.get(REQUESTS)
         for name in asked if isinstance(asked, dict) else ():

@@ -6,12 +6,12 @@ from typing import Any
 from gateway.audit.question import kept
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import AuditRecord, RecordKind
-from gateway.domain.calls import Asked, Call, OriginKind, Permit
+from gateway.domain.calls import AccessRequest, Asked, Call, OriginKind, Permit
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.document import quoted_name
-from gateway.domain.flow import FlowReview, Run
+from gateway.domain.flow import Run
 from gateway.domain.identity import Principal
-from gateway.domain.labels import BOTTOM, Effect, Label
+from gateway.domain.labels import BOTTOM, Label
 from gateway.domain.late import LateCall
 from gateway.domain.scripts import digest_of
 from gateway.domain.tools import OWN, Kind, Pin, Pinned, Target
@@ -240,23 +240,21 @@ class Trail:
         """Note that this is about an earlier call, whose answer is late."""
         self._fields["parent"] = late.decision["id"]
 
-    def sources(self, run: Run) -> None:
-        """Note where the run's label comes from."""
+    def task(self, *, counts: bool) -> None:
+        """Note that the call or its run declares a task, and whether it counts; not what it says."""
+        self._fields["task"] = "counted" if counts else "ignored"
+
+    def reviewed(self, access: AccessRequest) -> None:
+        """Note where the run's label comes from, what the call does, and why each destination is known to be good.
+
+        Of its value the log keeps a keyed hash, unless it may be read.
+        """
+        run, effect, review = access.run, access.effect, access.review
         if run.sources:
             self._fields["sources"] = [
                 {"server": s.server, "tool": s.tool, "record": s.record, "label": s.label.words}
                 for s in run.sources
             ]
-
-    def task(self, *, counts: bool) -> None:
-        """Note that the call or its run declares a task, and whether it counts; not what it says."""
-        self._fields["task"] = "counted" if counts else "ignored"
-
-    def flow(self, effect: Effect | None, review: FlowReview) -> None:
-        """Note what the call does, and why each destination is known to be good.
-
-        Of its value the log keeps a keyed hash, unless it may be read.
-        """
         if effect is not None:
             self._fields["effect"] = effect.value
         self._answer = next((d.answer for d in review.destinations if d.answer), "")

@@ -178,7 +178,7 @@ class GuardedFetcher:
                     _origin(url), addresses, tls=self._tls, sockets=self._sockets
                 )
                 until = asyncio.get_running_loop().time() + self._whole_s
-                response = connection.exchange(asked, Patience(None, until))
+                response = connection.exchange(asked, Patience(idle_s=None, until=until))
                 try:
                     await response.begun()
                     return await take(url, response)
@@ -202,7 +202,7 @@ class GuardedFetcher:
         return addresses
 
     async def _whole(self, url: WebUrl, response: Response) -> WholeAnswer:
-        coding = response.fields.get("content-encoding") or "identity"
+        coding = response.fields.first.get("content-encoding") or "identity"
         if coding.strip().lower() != "identity":
             raise _unusable(f"{url.host}: a content encoding, though none was accepted")
         return WholeAnswer(

@@ -104,7 +104,7 @@ class Exchange:
             if head.status == HTTPStatus.NOT_MODIFIED and _is_conditional(headers):
                 return _answer(head, b"")
             _refuse_what_is_not_ours_to_relay(head)
-            media = (head.fields.get("content-type") or "").partition(";")[0].strip().lower()
+            media = (head.fields.first.get("content-type") or "").partition(";")[0].strip().lower()
             if media == _EVENTS and head.status == HTTPStatus.OK:
                 streams = True
                 return _answer(head, self._stream(response, abandoned))
@@ -227,7 +227,7 @@ def _refuse_what_is_not_ours_to_relay(head: Head) -> None:
     challenge = ", ".join(head.fields.every("www-authenticate"))
     if status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FORBIDDEN and challenge):
         # Relayed, it would make the client doubt the token that it has for the gateway.
-        raise Challenged(status, challenge, head.fields.get("dpop-nonce") or "")
+        raise Challenged(status, challenge, head.fields.first.get("dpop-nonce") or "")
     if status // 100 not in {2, 4, 5}:  # RFC 9110 section 15
         raise unusable(f"status {status}")
     for coding in head.fields.every("content-encoding"):

@@ -109,8 +109,8 @@ class Endpoint(Protocol):
         ...
 
 
-class PublicApp:
-    """MCP calls go straight to their endpoint; everything else is routed by Starlette."""
+class PublicApp(Guarded):
+    """Behind its guard, MCP calls go straight to their endpoint; everything else is routed by Starlette."""
 
     def __init__(
         self,
@@ -129,15 +129,15 @@ class PublicApp:
         Paths that begin as one of `open_to_pages` are for pages of every origin. `most_failures` is as
         for `Routed`.
         """
-        self._mcp = mcp
-        self._beside = tuple(beside)
-        self._guarded = Guarded(
+        super().__init__(
             self._serve,
             guard,
             refused_unread=metrics.refused_unread,
             client_address=client_address,
             open_to_pages=(*open_to_pages, *_FORMS),
         )
+        self._mcp = mcp
+        self._beside = tuple(beside)
         self._routed = Routed(
             sign_in, metrics=metrics, client_address=client_address, most_failures=most_failures
         )
@@ -145,10 +145,6 @@ class PublicApp:
     def end_listening(self) -> None:
         """End the streams that wait for what servers say by themselves."""
         self._mcp.end_listening()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, if the guard lets it pass."""
-        await self._guarded(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]

@@ -53,12 +53,15 @@ def read_post(headers: Headers, message: Message) -> Inbound:
     if meta.get(MODERN_VERSION_KEY, version) != version:
         raise _mismatch(names.VERSION, message)
     mirrored = _require_mirrored(headers, message)
-    revision = _supported(headers, message)
+    if version is None:
+        raise _mismatch(names.VERSION, message)
+    if version not in REVISIONS:
+        raise unsupported(version, message.id)
     operation = judge(message, Profile.MODERN)
     return Inbound(
         message=message,
         operation=operation,
-        revision=revision,
+        revision=version,
         profile=Profile.MODERN,
         session=None,
         headers=(
@@ -97,15 +100,6 @@ def _require_envelope(message: Message, meta: Mapping[str, Any]) -> None:
             raise _bad_params(f"params._meta needs the member {key}", message)
     if not isinstance(meta[MODERN_CAPABILITIES_KEY], dict):
         raise _bad_params(f"{MODERN_CAPABILITIES_KEY} must be an object", message)
-
-
-def _supported(headers: Headers, message: Message) -> str:
-    version = headers.fields.get(names.VERSION)
-    if version is None:
-        raise _mismatch(names.VERSION, message)
-    if version not in REVISIONS:
-        raise unsupported(version, message.id)
-    return version
 
 
 def _require_mirrored(headers: Headers, message: Message) -> tuple[str, ...]:

@@ -160,7 +160,7 @@ def _close_if_useless(connection: Connection) -> None:
 
 
 def patience() -> Patience:
-    return Patience(None, asyncio.get_running_loop().time() + 60)
+    return Patience(idle_s=None, until=asyncio.get_running_loop().time() + 60)
 
 
 async def until_over(response: Response) -> None:
