@@ -55,17 +55,13 @@ def resources_in(result: Mapping[str, Any]) -> Iterator[str]:
     spoken = [one.get("content") for one in _objects(result.get("messages", ()))]
     for listed in (*(result[name] for name in _LISTED if name in result), *spoken):
         for block in _objects(listed):
-            yield from _named(block)
+            for holder in _objects([block, block.get("resource")]):
+                if isinstance(uri := holder.get("uri"), str):
+                    yield uri
 
 
 _LISTED: Final = ("resources", "contents", "content")
 """Members of results in which resources stand, or are linked to."""
-
-
-def _named(block: Mapping[str, Any]) -> Iterator[str]:
-    for holder in (block, block.get("resource")):
-        if isinstance(holder, dict) and isinstance(uri := holder.get("uri"), str):
-            yield uri
 
 
 def _objects(items: Any) -> list[dict[str, Any]]:

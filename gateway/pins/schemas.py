@@ -102,7 +102,8 @@ class SchemaCheck:
 
         `size` is the length in bytes of the JSON text that `content` came from.
         """
-        if self._takes_too_long(content, size):
+        # Every value is at least two bytes of text, so most messages need no counting.
+        if self._most * size >= MOST_WORK and self._effort.on(content, MOST_WORK) > MOST_WORK:
             return (Problem(path="$", keyword="size", expected="too much to check"),)
         if self._validator.is_valid(content):
             return ()
@@ -145,10 +146,6 @@ class SchemaCheck:
                 path += "[*]"
         keyword = next(_words(error), "the schema")
         return Problem(path=path, keyword=keyword, expected=_expected(error.kind.as_dict()))
-
-    def _takes_too_long(self, content: Any, size: int) -> bool:
-        # Every value is at least two bytes of text, so most messages need no counting.
-        return self._most * size >= MOST_WORK and self._effort.on(content, MOST_WORK) > MOST_WORK
 
 
 def _count(effort: Effort, depth: int) -> int:

@@ -214,7 +214,7 @@ class Admission:
         look = self.require_unchanged
         permit = permit_for(access, decision, session, yes=yes, grants=usable, last_look=look)
         await self._meet_rate_limits(permit, trail)
-        taken = await self._quotas.take(due, access)
+        taken = await self._quotas.take(due, access) if due else None
         try:
             # Before anything is used up: it may be refused.
             await self._questions.require_turn(access)
@@ -249,7 +249,8 @@ class Admission:
         task = self._questions.task(call, principal, run)
         flow = await self._questions.review(call, principal, run, subject, task)
         dlp = await self._sensitive.in_call(call, principal, run, pin, task)
-        await self._note_arguments(principal, dlp, trail)
+        if holds_secrets(dlp):
+            trail.arguments = await self._sensitive.recorded(principal, trail.arguments)
         asked = self._questions.of(call, principal, run, subject, flow, task=task, dlp=dlp)
         access = AccessRequest(
             call=call,
@@ -473,7 +474,8 @@ class Admission:
         task = self._questions.task(call, principal, run)
         flow = await self._questions.review(call, principal, run, subject, task)
         dlp = await self._sensitive.in_call(call, principal, run, pin, task)
-        await self._note_arguments(principal, dlp, trail)
+        if holds_secrets(dlp):
+            trail.arguments = await self._sensitive.recorded(principal, trail.arguments)
         due = self._quotas.due(call, principal, run, subject)
         usage = self._quotas.facts(due) if due else UNCOUNTED
         access = AccessRequest(
@@ -490,13 +492,6 @@ class Admission:
             epoch=known.epoch,
         )
         return access, due
-
-    async def _note_arguments(
-        self, principal: Principal, dlp: Mapping[str, Any], trail: Trail
-    ) -> None:
-        """Have the record say the arguments without the secrets that were found there."""
-        if holds_secrets(dlp):
-            trail.arguments = await self._sensitive.recorded(principal, trail.arguments)
 
     async def _restored(
         self, call: Call, principal: Principal, run: Run, pin: Pin, trail: Trail

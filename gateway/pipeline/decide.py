@@ -198,6 +198,7 @@ def permit_for(
 
     """
     require_allow(decision, access.principal)
+    within = access.call.script if grants is not None else None
     return Permit(
         call=under_our_span(access.call, decision.id),
         principal=access.principal,
@@ -206,7 +207,11 @@ def permit_for(
         access=access,
         session=session,
         premises=_premises(access, decision, yes),
-        uses=_uses(access, yes, grants),
+        uses=Uses(
+            yes=yes.request.id if yes is not None and yes.span is Span.ONCE else None,
+            script=None if within is None else within.script.id,
+            grants=() if within is None else tuple(grants or ()),
+        ),
         last_look=last_look,
     )
 
@@ -228,15 +233,6 @@ def _premises(access: AccessRequest, decision: Decision, yes: Approval | None) -
 
 def _standing(review: FlowReview) -> tuple[ApprovalId, ...]:
     return tuple(sorted({ApprovalId(one.answer) for one in review.destinations if one.answer}))
-
-
-def _uses(access: AccessRequest, yes: Approval | None, grants: Sequence[int | None] | None) -> Uses:
-    within = access.call.script if grants is not None else None
-    return Uses(
-        yes=yes.request.id if yes is not None and yes.span is Span.ONCE else None,
-        script=None if within is None else within.script.id,
-        grants=() if within is None else tuple(grants or ()),
-    )
 
 
 def require_allow(decision: Decision, principal: Principal) -> None:

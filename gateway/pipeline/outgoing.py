@@ -1,6 +1,6 @@
 """What of a call reaches its server that no label of a tool speaks of (stage 6)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from gateway.domain.calls import Form, Message
@@ -12,6 +12,7 @@ from gateway.wire.fixed import says_only_its_call
 from gateway.wire.outgoing import Part, asides, beside_reference, has_place, part_of, remarks
 
 Templates = Callable[[], tuple[str, ...]]
+Names = Callable[[], Iterable[str]]
 
 
 def beside(
@@ -20,7 +21,7 @@ def beside(
     given: Callable[[str], bool],
     asked: Callable[[str], bool],
     templates: Templates,
-    declared: frozenset[str] = frozenset(),
+    declared: Names = tuple,
     wary: bool = False,
     as_written: bool = False,
 ) -> Beside:
@@ -28,14 +29,14 @@ def beside(
 
     `given` tells what its server gave out, which goes home, and `asked` which of its questions it put
     in this very call, which alone have answers; `templates` tells those of its that were approved;
-    `declared` are the names of values that an approved definition asks for;
+    `declared` tells the names of values that an approved definition asks for;
     `wary` is whoever looks even at ids and tokens, and `as_written` whose message goes on as it is: then
     also what its program calls itself counts, which is else told nobody who has not heard it before.
     """
     if says_only_its_call(message) and not (wary and isinstance(message.id, str)):
         return NOTHING
     found = _Found()
-    _in_params(found, message, given, templates, asked=asked, declared=declared)
+    _in_params(found, message, given, templates, asked=asked, declared=frozenset(declared()))
     if about := dict(remarks(message.params)):
         found.answers += _said(about, "$._meta", _OF_EVERY_CALL)
     if wary:

@@ -23,7 +23,7 @@ from gateway.flow.templates import names_in
 from gateway.flow.use import Knowledge, Use
 from gateway.pipeline.decide import Subject, call_question, spelled_time
 from gateway.pipeline.memory import ProvenanceMemory
-from gateway.pipeline.outgoing import beside
+from gateway.pipeline.outgoing import Names, beside
 from gateway.pipeline.rounds import page_of_somebody, was_asked
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.standing import standing_for
@@ -93,7 +93,7 @@ class Questions:
                 rule=ToolRule(),
                 effect=None,
                 arguments={},
-                beside=self._beside(call, principal, run, frozenset()),
+                beside=self._beside(call, principal, run, tuple),
             ),
             self.task(call, principal, run),
         )
@@ -154,7 +154,7 @@ class Questions:
                 arguments=said(call.message),
                 # What nobody approved speaks for nothing.
                 about=approved.definition.content if (approved := subject.pin.approved) else {},
-                beside=self._beside(call, principal, run, frozenset(_declared(subject.pin))),
+                beside=self._beside(call, principal, run, partial(_declared, subject.pin)),
             ),
             task,
             answers=answers,
@@ -200,9 +200,7 @@ class Questions:
             self._plain.put(found, run, subject, octets=_SOURCE_OCTETS * (2 + len(run.sources)))
         return found
 
-    def _beside(
-        self, call: Call, principal: Principal, run: Run, declared: frozenset[str]
-    ) -> Beside:
+    def _beside(self, call: Call, principal: Principal, run: Run, declared: Names) -> Beside:
         return beside(
             call.message,
             given=lambda name: self.is_given(call, principal, name),

@@ -113,8 +113,8 @@ class Quotas:
             "counts": [_fact(one) for one in due],
         }
 
-    async def take(self, due: Sequence[Due], access: AccessRequest) -> Taken | None:
-        """Charge a call that is to go out; nothing, where no quota is about it.
+    async def take(self, due: Sequence[Due], access: AccessRequest) -> Taken:
+        """Charge a call that is to go out.
 
         Of what a person's answer to this very call lets pass, there need not be enough.
 
@@ -123,8 +123,6 @@ class Quotas:
             AuditUnavailable: Other gateways count as well, and nobody knows how much there is.
 
         """
-        if not due:
-            return None
         now = self._clock()
         for one in due:
             one.counts.turn(now)

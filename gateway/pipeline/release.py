@@ -328,7 +328,9 @@ class Release:
         who, nodes = permit.principal.person, most_nodes(size)
         try:
             if access.target.kind is Kind.TOOL:
-                problems = await finished(who, nodes, self._checked, expected, result, size)
+                approved, typed = expected.approved, expected.typed
+                check = partial(self._schemas.result_problems, approved, result, typed, size)
+                problems = await finished(who, nodes, check)
             elif access.target.kind is Kind.PROMPT:
                 problems = await self._prompts.problems(access, result, who=who, nodes=nodes)
         except GatewayError:
@@ -338,13 +340,6 @@ class Release:
         for problem in problems:
             trail.reasons("invalid_result", problem)
         return label.join(_UNVOUCHED) if problems else label
-
-    def _checked(
-        self, expected: "_Expected", result: Mapping[str, Any], size: int
-    ) -> tuple[str, ...]:
-        """Return why a tool's result is not what its approved definition promises."""
-        self._schemas.require_plain_result(expected.approved, result, expected.typed)
-        return self._schemas.result_problems(expected.approved, result, size)
 
     async def _raise_for(
         self,

@@ -159,16 +159,18 @@ class Schemas:
             )
 
     def result_problems(
-        self, approved: Approved, result: Mapping[str, Any], size: int
+        self, approved: Approved, result: Mapping[str, Any], typed: Iterable[str], size: int
     ) -> tuple[str, ...]:
         """Return why a tool's result is not what its approved definition promises.
 
-        `size` is the length in bytes of the message that it came in.
+        `size` is the length in bytes of the message that it came in; `typed` is where it holds identifiers.
 
         Raises:
+            UpstreamFailed: As `require_plain_result`.
             Denied: It is not, and such results are refused; or nothing can be checked by its schema.
 
         """
+        self.require_plain_result(approved, result, typed)
         if result.get("isError") is True:
             return ()
         problems = (*_unlike_schema(approved, result, size), *_contradictions(result))

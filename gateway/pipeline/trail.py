@@ -418,7 +418,14 @@ class Trail:
     def _record(self, kind: RecordKind, now: float) -> AuditRecord:
         fields = {**self._fields, "decision_id": self.decision_id}
         if self._asked is not None:
-            fields["question"] = self._question(self._asked)
+            fields["question"] = question = kept(self._asked, self._fields)
+            if self._refused:
+                # The record's own verdict and reasons are the refusal's, which need not be policy's.
+                decided = self._decided
+                question["answer"] = {
+                    "verdict": "error" if decided is None else decided.verdict.value,
+                    "reasons": [] if decided is None else [r.code for r in decided.reasons],
+                }
         # The one record that carries the decision has them; the next one is about the result.
         self._asked = None
         self._fields.pop("candidate", None)
@@ -432,17 +439,6 @@ class Trail:
             stands=self._stands,
             whose=self._whose,
         )
-
-    def _question(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-        question = kept(asked, self._fields)
-        if self._refused:
-            # The record's own verdict and reasons are the refusal's, which need not be policy's.
-            decided = self._decided
-            question["answer"] = {
-                "verdict": "error" if decided is None else decided.verdict.value,
-                "reasons": [] if decided is None else [r.code for r in decided.reasons],
-            }
-        return question
 
 
 def shown_digest(pin: Pin | None) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, Self
 
-from gateway.domain.calls import Form, Message, Permit, RawAnswer, ServerEvent
+from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
 from gateway.errors import GatewayError, UpstreamFailed
 from gateway.ports import Upstream
 from gateway.upstream.breaker import Breaker, Trial
@@ -49,7 +49,8 @@ class GuardedUpstream:
             UpstreamFailed, CredentialRequired, LimitExceeded: As the upstream's own.
 
         """
-        if not _counts(permit.call.message):
+        message = permit.call.message
+        if message.form is not Form.REQUEST or message.method == _LISTENS:
             return self._heard(permit, await self._upstream.forward(permit))
         who = permit.principal
         trial = self._breaker.admit(who)
@@ -61,7 +62,7 @@ class GuardedUpstream:
                 return self._watched(answer, permit, trial)
             if problem := _problem(answer.status, answer.body):
                 self._breaker.failed(who, trial, problem)
-            elif permit.call.message.method in _OWN:
+            elif message.method in _OWN:
                 self._breaker.answered(trial)
             else:
                 self._breaker.succeeded()
@@ -179,10 +180,6 @@ class WatchedEvents:
         except GatewayError:
             return False
         return message.form is Form.RESPONSE
-
-
-def _counts(message: Message) -> bool:
-    return message.form is Form.REQUEST and message.method != _LISTENS
 
 
 def _problem(status: int, body: bytes) -> str:
