@@ -3,19 +3,16 @@
 One that may reach something listens on its own loopback, for a proxy of ours outside of it.
 
 `bwrap` (bubblewrap) makes it of namespaces, `prlimit` bounds what runs in it. Whether both work is
-found out by running them: containers and hardened kernels often forbid the namespaces.
+found out by running them (`jail_trial`): containers and hardened kernels often forbid the namespaces.
 """
 
-import asyncio
 import shutil
 import sys
-from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from gateway.domain._value import value
-from gateway.processes import said_by
 from gateway.upstream import jail_entry
 from gateway.upstream.launch import SYSTEM, Launch, in_system, own_files, search_path
 
@@ -25,10 +22,7 @@ _ETC: Final = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 _HOME: Final = "/tmp"  # noqa: S108 - the jail's own, empty and gone with it
 _SCRATCH_BYTES: Final = 64 * MEBIBYTE
 """Of each folder in memory that a jail can write."""
-_PROBE_S: Final = 10.0
-_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_TOLD: Final = 200
-"""Characters of what `bwrap` says, at most."""
+PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _INTERPRETER: Final = Path(sys.executable).resolve()
 _ENTRY: Final = Path(jail_entry.__file__)
 _PROXY: Final = f"http://127.0.0.1:{jail_entry.PORT}"
@@ -119,27 +113,6 @@ _WHOLE: Final = frozenset(map(Path, ("/", "/etc", "/home", "/root", "/var")))
 """What holds everybody's files, and not one server's."""
 
 
-async def problem(limits: ProcessLimits) -> str:
-    """Try a jail, and return why there is none to be had here; empty if it works."""
-    missing = [name for name in ("bwrap", "prlimit") if shutil.which(name, path=_PATH) is None]
-    if missing:
-        return f"{' and '.join(missing)} not found; install bubblewrap and util-linux"
-    probe = Launch(argv=("/usr/bin/env", "true"), folder=Path("/"))
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command(probe, limits), env={"PATH": _PATH}, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
-        )
-    except OSError as error:
-        return f"bwrap cannot be started: {error.strerror}"
-    said = await said_by(process, within_s=_PROBE_S)
-    if said is None:
-        return f"bwrap did not end within {_PROBE_S:g} s"
-    if process.returncode == 0:
-        return ""
-    text = said.decode(errors="replace").strip()[:_TOLD]
-    return f"bwrap does not work here ({text or f'exit status {process.returncode}'})"
-
-
 def _shown(launch: Launch) -> Iterator[str]:
     """Yield the arguments that make the file system, what lies deeper after what holds it."""
     yield from _system()
@@ -208,4 +181,4 @@ def _bounded(limits: ProcessLimits, *, processes: bool = False) -> Sequence[str]
 
 def _tool(name: str) -> str:
     # Never from the server's own PATH, where it might lie beside the program.
-    return shutil.which(name, path=_PATH) or name
+    return shutil.which(name, path=PATH) or name

@@ -13,7 +13,8 @@ from gateway.upstream.bounds import Bounds, EgressPolicy
 from gateway.upstream.breaker import Breaker, Patience
 from gateway.upstream.guarded import GuardedUpstream
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.jail import ProcessLimits, hides, problem
+from gateway.upstream.jail import ProcessLimits, hides
+from gateway.upstream.jail_trial import problem
 from gateway.upstream.launch import Launch, find_program
 from gateway.upstream.proxy import Refusals, Tell, WayOut
 from gateway.upstream.settings import (

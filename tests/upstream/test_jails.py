@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import UpstreamFailed
-from gateway.upstream import jail
+from gateway.upstream import jail, jail_trial
 from gateway.upstream.jail import ProcessLimits
 from gateway.upstream.launch import Launch, find_program, own_files, search_path
 from tests.upstream.started import (
@@ -33,7 +33,7 @@ IN_JAIL = {"jailed": True}
 
 
 async def test_a_jail_can_be_had_here():
-    assert await jail.problem(ProcessLimits()) == ""
+    assert await jail_trial.problem(ProcessLimits()) == ""
 
 
 async def test_it_reaches_no_network(tmp_path):
@@ -180,8 +180,8 @@ def test_no_secret_is_among_the_words_of_the_command(tmp_path):
 
 
 async def test_without_the_program_there_is_no_jail(monkeypatch, tmp_path):
-    monkeypatch.setattr(jail, "_PATH", str(tmp_path))
-    assert await jail.problem(ProcessLimits()) == (
+    monkeypatch.setattr(jail, "PATH", str(tmp_path))
+    assert await jail_trial.problem(ProcessLimits()) == (
         "bwrap and prlimit not found; install bubblewrap and util-linux"
     )
 
@@ -201,17 +201,17 @@ async def test_a_jail_that_does_not_hold_when_tried_is_none(monkeypatch, tmp_pat
     program = tmp_path / "bwrap"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    monkeypatch.setattr(jail, "_PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert await jail.problem(ProcessLimits()) == told
+    monkeypatch.setattr(jail, "PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert await jail_trial.problem(ProcessLimits()) == told
 
 
 async def test_a_jail_that_never_closes_is_none(monkeypatch, tmp_path):
     program = tmp_path / "bwrap"
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)
-    monkeypatch.setattr(jail, "_PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(jail, "_PROBE_S", 0.2)
-    assert await jail.problem(ProcessLimits()) == "bwrap did not end within 0.2 s"
+    monkeypatch.setattr(jail, "PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(jail_trial, "_PROBE_S", 0.2)
+    assert await jail_trial.problem(ProcessLimits()) == "bwrap did not end within 0.2 s"
 
 
 # What is shown.

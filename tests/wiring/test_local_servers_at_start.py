@@ -155,7 +155,7 @@ async def test_one_that_cannot_be_recorded_is_logged(caplog: pytest.LogCaptureFi
 def test_a_machine_that_forbids_the_namespaces_is_found_out_by_trying() -> None:
     """As containers do: here it is another jail, in which nobody may make a namespace."""
     script = (
-        "import asyncio; from gateway.upstream.jail import *; "
+        "import asyncio; from gateway.upstream.jail_trial import *; "
         "print(asyncio.run(problem(ProcessLimits())))"
     )
     walls = ["--unshare-user", "--disable-userns", "--bind", "/", "/", "--dev-bind", "/dev", "/dev"]
