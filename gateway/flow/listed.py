@@ -2,11 +2,14 @@
 
 import json
 import re
+from binascii import a2b_base64
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import Lock
 from typing import Any, Final
 from weakref import ref
+
+import re2
 
 from gateway.domain.bounded import digest_of
 from gateway.flow.carried import Carried, Search
@@ -24,12 +27,22 @@ _ENTRY: Final = 400
 _MOST_TOLD: Final = 4096
 """Values of which it is known whether one of so many items showed them."""
 _TIME: Final = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})"
+    r"(?:19|20)[0-9]{2}-(?:0[1-9]|1[0-2])-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]"
+    r"(?::[0-5][0-9](?:\.[0-9]{1,3})?)?(?:Z|[+-][01][0-9]:?[0-5][0-9])"
 )
-_PICTURE: Final = re.compile(r"data:image/(?:png|jpe?g|gif|webp)[;,]")
+"""One that a clock shows: any other digits may be somebody's number."""
+_PICTURE: Final = re.compile(r"(data:image/(png|jpe?g|gif|webp);base64,)([A-Za-z0-9+/]+={0,2})")
 """Not SVG, which is a text."""
+_BEGINS: Final = {
+    "png": b"\x89PNG\r\n\x1a\n", "jpg": b"\xff\xd8\xff", "jpeg": b"\xff\xd8\xff", "gif": b"GIF8",
+    "webp": b"RIFF",
+}  # fmt: skip
+_IN_BASE64: Final = re2.compile(rb"[0-9]{6,}|[A-Z0-9]{10,}|[a-z0-9]{10,}")
+_IN_PIXELS: Final = re2.compile(rb"[!-~]{8,}")
+"""What reads as a word there, which pixels do rarely."""
 _LARGEST: Final = 10_000_000
-"""A size: a number that is longer may be one of somebody's."""
+_TELLING: Final = 10_000
+"""Sizes: a number that is longer than the first says what its item is, and one of the second may be somebody's too."""
 
 
 class Listed:
@@ -76,10 +89,9 @@ class Listed:
     def add(self, items: Iterable[Mapping[str, Any]]) -> None:
         """Note that `items` were shown; they are kept, and nobody may change them."""
         with self._adding:
-            for item in items:
+            for lasting in (part for item in items for part in _lasting(item)):
                 if not self.is_complete:
                     return
-                lasting = _lasting(item)
                 text = json.dumps(lasting, sort_keys=True)
                 name = digest_of(text)
                 if name in self._known:
@@ -126,21 +138,34 @@ class Listed:
             self._looked += octets
 
 
-def _lasting(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what an item says, without what changes by the hour or is drawn: its size, its times, its pictures."""
+def _lasting(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield what an item says, without what changes by the hour or is drawn: its times, pixels; its size apart."""
     notes, icons = item.get("annotations"), item.get("icons")
     left = {name: told for name, told in item.items() if name not in ("size", "icons")}
     size = item.get("size", 0)
     if not (isinstance(size, int) and 0 <= size < _LARGEST):
         left["size"] = size
+    elif size >= _TELLING:
+        yield {"size": size}
     if isinstance(notes, dict) and _TIME.fullmatch(str(notes.get("lastModified"))):
         left["annotations"] = {n: told for n, told in notes.items() if n != "lastModified"}
     if isinstance(icons, list):
-        left["icons"] = [icon for icon in icons if not _is_picture(icon)]
-    return left
+        left["icons"] = [_without_pixels(icon) for icon in icons]
+    yield left
 
 
-def _is_picture(icon: Any) -> bool:
-    """Whether an icon is there as a picture itself, and not as a link to one."""
+def _without_pixels(icon: Any) -> Any:
+    """Return what an icon says: of one that is a picture itself all but its pixels, and words among these."""
     src = icon.get("src") if isinstance(icon, dict) else None
-    return isinstance(src, str) and _PICTURE.match(src) is not None
+    found = _PICTURE.fullmatch(src) if isinstance(src, str) else None
+    if found is None:
+        return icon
+    head, form, encoded = found.groups()
+    try:
+        octets = a2b_base64(encoded, strict_mode=True)
+    except ValueError:
+        return icon
+    if not octets.startswith(_BEGINS[form]):
+        return icon
+    words = (*_IN_BASE64.findall(encoded.encode()), *_IN_PIXELS.findall(octets))
+    return {**icon, "src": head + b" ".join(words).decode()}

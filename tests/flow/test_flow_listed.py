@@ -1,6 +1,7 @@
 """What a list shows raises no label, and is no word of the user's afterwards."""
 
 import base64
+import random
 from typing import Any
 
 import pytest
@@ -12,6 +13,10 @@ from gateway.flow.provenance import Provenance
 from tests.flow.flow_builders import TRUSTED, proof_of, remember, source
 
 VALUE = "mallory@evil.example"
+ACCOUNT = "DE02120300000000202051"
+BEGINS = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+PNG = "data:image/png;base64,"
+PIXELS = [BEGINS + random.Random(n).randbytes(6144) for n in range(100)]
 
 
 def item(text: str, uri: str = "file:///inbox/1") -> dict[str, Any]:
@@ -169,21 +174,67 @@ def test_pictures_sizes_and_times_take_no_room() -> None:
     for n in range(100):
         told = item("minutes") | {
             "size": n,
-            "icons": [{"src": "data:image/png;base64," + "A" * 8192}],
-            "annotations": {"lastModified": f"2026-11-29T16:00:{n % 60:02d}Z", "priority": 1},
+            "icons": [{"src": PNG + base64.b64encode(PIXELS[n]).decode()}],
+            "annotations": {"lastModified": f"2026-11-29T16:00:{n % 60:02d}.25Z", "priority": 1},
         }
         provenance.lists([told])
-    assert provenance._listed.count == 1
+    assert provenance._listed._noted < 64 * 1024  # what reads as a word by chance
+    assert len(provenance._listed._known) <= 100
+    before = provenance._listed.count
     says_something: list[dict[str, Any]] = [
+        {"annotations": {}},
         {"size": VALUE},
         {"size": 4_155_552_671_000},
         {"icons": [{"src": f"https://{VALUE}"}]},
         {"icons": [{"src": f"data:image/svg+xml,<text>{VALUE}</text>"}]},
         {"annotations": {"lastModified": VALUE}},
         {"annotations": {"lastModified": "2026-11-29T4155552671:00Z"}},
+        {"annotations": {"lastModified": "2041-55-52T16:00Z"}},
+        {"annotations": {"lastModified": "2026-11-29T16:00:00.415555Z"}},
+        {"annotations": {"lastModified": "2026-11-29T16:00+41:55"}},
     ]
     provenance.lists([item("") | told for told in says_something])
-    assert provenance._listed.count == 1 + len(says_something)
+    assert provenance._listed.count == before + len(says_something)
+
+
+@pytest.mark.parametrize(
+    ("icon", "value"),
+    [
+        ({"src": PNG + base64.b64encode(BEGINS).decode(), "label": f"to {VALUE}"}, VALUE),
+        ({"src": PNG + base64.b64encode(BEGINS).decode(), "mimeType": VALUE}, VALUE),
+        ({"src": f"data:image/png;,{VALUE}"}, VALUE),
+        ({"src": f"data:image/png,{VALUE}"}, VALUE),
+        ({"src": f"data:image/png;name={VALUE};base64,iVBORw0KGgo="}, VALUE),
+        ({"src": f"{PNG}{VALUE}"}, VALUE),
+        ({"src": f"{PNG}iVBORw0KGgo={VALUE}"}, VALUE),
+        ({"src": PNG + base64.b64encode(VALUE.encode()).decode()}, VALUE),
+        ({"src": PNG + base64.b64encode(b"GIF89a").decode() + "mallorytrading"}, "mallorytrading"),
+        ({"src": PNG + base64.b64encode(PIXELS[0] + VALUE.encode()).decode()}, VALUE),
+        ({"src": PNG + base64.b64encode(PIXELS[0]).decode().rstrip("=") + ACCOUNT}, ACCOUNT),
+    ],
+)
+def test_what_an_icon_says_beside_its_pixels_is_no_word_of_the_users(
+    icon: dict[str, Any], value: str
+) -> None:
+    provenance = Provenance()
+    provenance.lists([item("minutes") | {"icons": [icon]}])
+    says(provenance, value)
+    assert provenance.proof_of(value, "mail") is None
+
+
+def test_what_no_picture_begins_with_is_kept_whole() -> None:
+    provenance = Provenance()
+    said = base64.b64encode(b"\0" + "kim@c.ex".encode("utf-16")).decode()
+    provenance.lists([item("minutes") | {"icons": [{"src": PNG + said}]}])
+    assert provenance._listed.had(said, 1)
+
+
+def test_a_size_may_be_somebodys_number_and_its_item_is_noted_once() -> None:
+    provenance = Provenance()
+    provenance.lists([item("minutes") | {"size": size} for size in (4_155_552, 77, 4_155_553)])
+    assert provenance._listed.count == 3
+    says(provenance, "4155552")
+    assert provenance.proof_of("4155552", "mail") is None
 
 
 def test_what_runs_share_is_counted_once() -> None:
