@@ -8,7 +8,7 @@ from gateway.domain.tools import Kind, Profile, Target
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.rules import Rules
 from gateway.ports import PinStore
-from gateway.wire.bare_results import bare_greeting, renamed
+from gateway.wire.bare_results import bare_greeting, bare_result, renamed
 from gateway.wire.extensions import TASKS, approved_only
 from gateway.wire.server_message import ServerMessage, with_member
 
@@ -32,8 +32,7 @@ class Greetings:
         if call.server in self._rules.per_person:
             await self._lists.meet(permit, message.result or {})
         known = self._approved(call)
-        identity = {"name": call.server, **known.get("serverInfo", {})}
-        served = dict(renamed(bare_greeting(message.result or {}), identity))
+        served = dict(renamed(bare_greeting(message.result or {}), _identity(call, known)))
         if "capabilities" in served:
             extensions = self._rules.extensions.get(call.server, frozenset())
             if call.profile is Profile.LEGACY:
@@ -46,6 +45,13 @@ class Greetings:
                 served["instructions"] = known["instructions"]
         return message.data if served == message.result else with_member(message, "result", served)
 
+    def framed(
+        self, call: Call, message: ServerMessage, member: str | None = None
+    ) -> Mapping[str, Any]:
+        """Return a result that nobody judges without what the protocol has no place for, named as a greeting is."""
+        bare = bare_result(message.result or {}, member, message.id)
+        return renamed(bare, _identity(call, self._approved(call)))
+
     def _approved(self, call: Call) -> Mapping[str, Any]:
         """Return what a person approved of what the server says of itself; nothing, if that is not served."""
         target = Target(server=call.server, kind=Kind.SERVER, name=call.server)
@@ -53,3 +59,7 @@ class Greetings:
         if pin is None or pin.approved is None or not self._lists.is_served(pin):
             return {}
         return pin.approved.definition.content
+
+
+def _identity(call: Call, known: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"name": call.server, **known.get("serverInfo", {})}

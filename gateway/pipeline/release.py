@@ -36,7 +36,7 @@ from gateway.pipeline.serverside import LINKS, ServerRequests
 from gateway.pipeline.trail import Trail
 from gateway.turns import finished
 from gateway.wire.bare_notices import bare_params, speaks
-from gateway.wire.bare_results import bare_error, bare_result
+from gateway.wire.bare_results import bare_error, bare_greeting, unread
 from gateway.wire.bounds import within
 from gateway.wire.operations import Operation, Sender, find
 from gateway.wire.outgoing import said
@@ -125,11 +125,14 @@ class Release:
         operation = find(Sender.CLIENT, permit.call.message.method)
         if operation is not None and operation.lists is not None:
             return await self._list(permit, operation, message, trail)
-        if permit.call.message.method in _GREETINGS:
+        greets = permit.call.message.method in _GREETINGS
+        bare = bare_greeting(result) if greets else self._greetings.framed(permit.call, message)
+        if told := unread(bare):
+            await self._keep(permit, permit.run, len(message.data), listed=[told])
+        if greets:
             return await self._greetings.served(permit, message)
         await self._raise_for(permit, result, len(message.data), trail)
-        bare = bare_result(result)
-        return message.data if bare is result else with_member(message, "result", bare)
+        return message.data if bare == result else with_member(message, "result", bare)
 
     async def error(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
         """Return an error with the call's obligations met: its text is as much the upstream's."""
@@ -458,15 +461,15 @@ class Release:
         shown = await self._lists.show(permit, kind, items, masker_for)
         trail.reasons("shown", f"{len(shown.items)} of {shown.offered} are shown")
         given = {**(message.result or {}), member: shown.items}
-        listed = _unapproved(kind, shown.items, message.result or {})
+        frame = self._greetings.framed(permit.call, message, member)
+        # What it says in its server's words alone: of resources all, and what stands around any list.
+        around = [own] if (own := unread(frame, member)) else []
+        listed = [*shown.items, *around] if kind is Kind.RESOURCE else around
         await self._keep(permit, permit.run, len(message.data), given=given, listed=listed)
         if kind is Kind.RESOURCE:
             # Definitions are shown as a person approved them; of resources nobody has seen any.
             await self._raise_for(permit, message.result or {}, len(message.data), trail)
-        bare = replace(
-            message,
-            content={**message.content, "result": bare_result(message.result or {}, member)},
-        )
+        bare = replace(message, content={**message.content, "result": frame})
         nodes = most_nodes(len(message.data))
         return await finished(permit.principal.person, nodes, with_items, bare, member, shown.items)
 
@@ -509,15 +512,6 @@ def _answered(
         failed=failed,
         level=expected.label.join(owed).confidentiality,
     )
-
-
-def _unapproved(
-    kind: Kind, items: Sequence[Mapping[str, Any]], result: Mapping[str, Any]
-) -> Sequence[Mapping[str, Any]]:
-    """Return what a list says in its server's words alone: of resources all, and where it goes on."""
-    cursor = result.get("nextCursor")
-    frame = [] if cursor is None else [{"nextCursor": cursor}]
-    return [*items, *frame] if kind is Kind.RESOURCE else frame
 
 
 def _require_progress(params: Mapping[str, Any], result: Mapping[str, Any]) -> None:

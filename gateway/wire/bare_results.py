@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gateway.domain.vocabulary import names_in
-from gateway.wire.jsonrpc import INTERNAL_ERROR, is_request_id
+from gateway.wire.jsonrpc import INTERNAL_ERROR
 from gateway.wire.outgoing import SUBSCRIPTION
 
 _META: Final = "_meta"
@@ -17,41 +17,55 @@ _SERVER: Final = "io.modelcontextprotocol/serverInfo"
 _TYPES: Final = frozenset({"complete", "input_required"})
 _SETTINGS: Final = frozenset({"extensions", "experimental"})
 """Of extensions that were approved for this server, which alone say what they set."""
+_QUIET: Final = frozenset(
+    {"resultType", "ttlMs", "cacheScope", _META, "capabilities", "instructions", "serverInfo"}
+)
+"""Members that say nothing, or what was approved."""
+_MANY: Final = 1000
+"""What is less says nothing by itself; so do as many whole seconds as a day has."""
+_DAY_MS: Final = 86_400_000
 _MOST_VERSIONS: Final = 64
 _CALLED: Final = re.compile(r"\w[\w .@/:+()&'-]{0,63}")
 _VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}", re.ASCII)
 _NO_VERSION: Final = "unknown"
 """Clients want one."""
-_FARTHEST: Final = 2**31
+_FARTHEST: Final = 100_000
 """From 0, of an error's code: room for no number that means something by itself."""
 _REVISION: Final = re.compile(r"20[0-9]{2}-[01][0-9]-[0-3][0-9]")
 
 
-def bare_result(result: Mapping[str, Any], member: str | None = None) -> Mapping[str, Any]:
-    """Return `result` without what the protocol has no place for; the very same, if there is nothing.
+def bare_result(
+    result: Mapping[str, Any], member: str | None = None, id_: str | int | None = None
+) -> Mapping[str, Any]:
+    """Return `result` without what the protocol has no place for.
 
-    `member` is the one that holds a list, whose items are looked at elsewhere.
+    `member` is the one that holds a list, whose items are looked at elsewhere. `id_` is that of the
+    request that it answers: a subscription is called by nothing else.
     """
-    kept = {
-        name: inner
-        for name, inner in result.items()
-        if name == member or _fits(name, inner, _FRAME)
-    }
-    _with_meta(kept, result)
-    return result if kept == result else kept
+    return _framed(result, _FRAME if member is None else {**_FRAME, member: _is_anything}, id_)
 
 
 def bare_greeting(result: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a handshake or a discovery without what the protocol has no place for."""
-    kept = {name: inner for name, inner in result.items() if _fits(name, inner, _GREETS)}
+    kept = _framed(result, _GREETS)
     if "capabilities" in kept:
         kept["capabilities"] = _abilities(kept["capabilities"])
     if "serverInfo" in kept:
         kept["serverInfo"] = _program(kept["serverInfo"])
     if "supportedVersions" in kept:
         kept["supportedVersions"] = _revisions(kept["supportedVersions"])
-    _with_meta(kept, result)
     return kept
+
+
+def unread(bare: Mapping[str, Any], member: str | None = None) -> Mapping[str, Any]:
+    """Return what `bare` says in its server's own words, though nobody has approved or judged it.
+
+    So it is of where a list goes on, and of versions.
+    """
+    told = {name: inner for name, inner in bare.items() if name != member and name not in _QUIET}
+    programs = (bare.get("serverInfo"), bare.get(_META, {}).get(_SERVER))
+    versions = [program["version"] for program in programs if program and "version" in program]
+    return {**told, "versions": versions} if versions else told
 
 
 def bare_error(error: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -77,17 +91,26 @@ def bare_error(error: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**kept, "data": told} if told else kept
 
 
-def _with_meta(kept: dict[str, Any], result: Mapping[str, Any]) -> None:
-    """Add to `kept` what the protocol knows of the `_meta` of `result`, in its place."""
+def _framed(
+    result: Mapping[str, Any],
+    forms: Mapping[str, Callable[[Any], bool]],
+    id_: str | int | None = None,
+) -> dict[str, Any]:
+    """Return what is of one of `forms`, and what the protocol knows of `_meta`, in its place."""
+    kept = {name: inner for name, inner in result.items() if _fits(name, inner, forms)}
+    if "ttlMs" in kept:
+        fresh = int(min(kept["ttlMs"], _DAY_MS))
+        kept["ttlMs"] = fresh if fresh < _MANY else fresh // _MANY * _MANY
     meta = result.get(_META)
     about: dict[str, Any] = {}
     if isinstance(meta, dict):
-        if is_request_id(meta.get(SUBSCRIPTION)):
-            about[SUBSCRIPTION] = meta[SUBSCRIPTION]
+        if id_ is not None and meta.get(SUBSCRIPTION) == id_:
+            about[SUBSCRIPTION] = id_
         if isinstance(program := meta.get(_SERVER), dict):
             about[_SERVER] = _program(program)
     if about:
         kept[_META] = about
+    return kept
 
 
 def _abilities(capabilities: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,7 +126,7 @@ def _abilities(capabilities: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def renamed(served: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a bare greeting in which its server is called as `identity` has it, of its own version.
+    """Return a bare result in which its server is called as `identity` has it, of its own version.
 
     `identity` is no word of the server's: a person has read it, or the operator has written it.
     """
@@ -150,6 +173,10 @@ def _is_object(said: object) -> bool:
     return isinstance(said, dict)
 
 
+def _is_anything(_: object) -> bool:
+    return True
+
+
 def _is_number(said: object) -> bool:
     return isinstance(said, int | float) and not isinstance(said, bool)
 
@@ -157,7 +184,7 @@ def _is_number(said: object) -> bool:
 _FRAME: Final[Mapping[str, Callable[[Any], bool]]] = {
     "resultType": lambda said: isinstance(said, str) and said in _TYPES,
     "nextCursor": lambda said: said is None or isinstance(said, str),
-    "ttlMs": _is_number,
+    "ttlMs": lambda said: _is_number(said) and said >= 0,
     "cacheScope": lambda said: said in ("public", "private"),
 }
 """What may stand beside a list, and how it looks."""

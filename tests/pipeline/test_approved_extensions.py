@@ -73,7 +73,7 @@ async def test_every_stateless_call_declares_approved_extensions_only():
 
 async def test_a_greeting_of_the_core_keeps_its_bytes():
     house = House()
-    body = b'{"jsonrpc":"2.0", "id":1, "result":{"capabilities":{"tools":{}},  "x":1.50}}'
+    body = b'{"jsonrpc":"2.0", "id":1, "result":{"capabilities":{"tools":{}},  "x": 15}}'
     house.server.answer = lambda permit: whole(body)
     call = house.request("server/discover")
     seen = await house.handle(call)

@@ -14,6 +14,24 @@ def test_a_member_that_is_of_no_such_kind_is_left_out_or_fits(name: str, said: A
         assert bare in ({}, {name: said})
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (5, 5),
+        (600_000, 600_000),
+        (86_400_000, 86_400_000),
+        (4_155_552, 4_155_000),
+        (41_555_526_710_000, 86_400_000),
+        (1e300, 86_400_000),
+        (7.4155552671, 7),
+        (-4_155_552, None),
+    ],
+)
+def test_how_long_a_list_is_fresh_is_nobodys_number(said: float, told: int | None) -> None:
+    for bare in (bare_result({"ttlMs": said}), bare_greeting({"ttlMs": said})):
+        assert bare.get("ttlMs") == told
+
+
 @pytest.mark.parametrize("said", [[], {}, "nothing of ours"])
 def test_a_type_of_result_that_is_none_is_left_out(said: Any) -> None:
     assert bare_result({"resultType": said, "tools": []}, "tools") == {"tools": []}
