@@ -3,12 +3,13 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
+from ipaddress import IPv4Address, IPv6Address
 from itertools import takewhile
 
 from gateway.domain._value import value
 from gateway.domain.bounded import digest_of, remembered
-from gateway.flow.folding import BOUNDARY, folded, words
-from gateway.flow.spellings import Reader, TooMuch
+from gateway.flow.folding import BOUNDARY, folded, revealed, words
+from gateway.flow.spellings import Reader, TooMuch, unescaped
 
 _SHORTEST_PART = 4
 """Letters. What has fewer is in many texts by chance, and counts only as a whole one."""
@@ -59,6 +60,11 @@ _PHONE_DIGITS = range(_LOCAL + 1, 16)
 _PLAIN_DIGITS = range(11, 16)
 """Of one that has neither a sign nor anything between them: fewer are a number of something."""
 _SCIENTIFIC = re.compile(r"[+-]?[0-9]{1,20}(?:\.[0-9]{1,20})?[Ee]\+?[0-2]?[0-9]")
+_BASED = re.compile(r"0[xX][0-9a-fA-F]{1,16}|0[oO][0-7]{1,22}|0[bB][01]{1,64}")
+_PART = r"(?:0[xX][0-9a-fA-F]++|[0-9]++)"
+_NUMERIC_HOST = re.compile(
+    rf"(?:^|(?<=[/\\@:]))(?:{_PART}(?:\.{_PART}){{0,3}}(?=\.?(?:[^\w.]|$))|\[[0-9a-fA-F:.]{{2,45}}\])"
+)
 
 
 def _cores(text: str) -> Iterator[_Spelled]:
@@ -66,6 +72,7 @@ def _cores(text: str) -> Iterator[_Spelled]:
 
     `evil.example` is `https://evil.example/` then, and `(415) 555-2671` is `+14155552671`.
     """
+    text = revealed(text)
     if _PHONE.fullmatch(text):
         digits = "".join(filter(str.isdecimal, text))
         if len(digits) in (_PLAIN_DIGITS if digits == text else _PHONE_DIGITS):
@@ -78,17 +85,39 @@ def _cores(text: str) -> Iterator[_Spelled]:
 
 
 def _and_in_full(texts: Iterable[str]) -> Iterator[str]:
-    """Yield `texts`, and numbers among them in full besides."""
+    """Yield `texts`, and numbers and hosts among them in full besides."""
     for text in texts:
         yield text
         yield from _in_full(text)
 
 
 def _in_full(text: str) -> Iterator[str]:
-    """Yield a number without its exponent, as servers write it that read one."""
-    if _SCIENTIFIC.fullmatch(text):
-        yield format(Decimal(text), "f")
-        yield str(int(float(text)))
+    """Yield a number without its exponent or its base, and hosts in numbers, as servers write them that read some."""
+    shown = revealed(text)
+    for plain in dict.fromkeys((shown, unescaped(shown))):
+        if _SCIENTIFIC.fullmatch(plain):
+            yield format(Decimal(plain), "f")
+            yield str(int(float(plain)))
+        elif _BASED.fullmatch(plain):
+            yield str(int(plain, 0))
+        if (hosts := _NUMERIC_HOST.sub(_host, plain)) != plain:
+            yield hosts
+
+
+def _host(found: re.Match[str]) -> str:
+    """Return a host in numbers as browsers write it (WHATWG URL, host parsing); what is none, as it stands."""
+    host = found[0]
+    try:
+        if host[0] == "[":
+            return f"[{IPv6Address(host[1:-1])}]"
+        *front, last = (
+            int(part, 16 if part[:2] in ("0x", "0X") else 8 if part[0] == "0" else 10)
+            for part in host.split(".")
+        )
+        address = str(IPv4Address(bytes(front) + last.to_bytes(4 - len(front), "big")))
+    except (ValueError, OverflowError):
+        return host
+    return host if address.startswith("0.") else address  # of nobody: it is a small number
 
 
 class Search:
@@ -234,7 +263,7 @@ class Carried:
         letters: list[bytes] = []
         apart: list[bytes] = []
         try:
-            for text in dict.fromkeys(_and_in_full(texts)):
+            for text in _and_in_full(dict.fromkeys(texts)):
                 for one in _spelled(reader, text):
                     length += len(one.letters) + len(_END)
                     self._require_room(length)

@@ -45,8 +45,14 @@ def _fold(character: str) -> str:
         character = chr(ord(character) - _TAG_BASE)
     # Character by character: marks in any order and number fall away, and it stays linear.
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
-    letters = (LOOKALIKES.get(c, c) for c in plain)
+    letters = (_digit(c) or LOOKALIKES.get(c, c) for c in plain)
     return "".join(c for c in letters if unicodedata.category(c)[0] in "LN")[:_LONGEST]
+
+
+def _digit(character: str) -> str:
+    """Return the digit that a character of any script is: programs read all of them alike."""
+    found = unicodedata.digit(character, None)
+    return "" if found is None else str(found)
 
 
 _FOLDS = _Folds()
@@ -163,7 +169,7 @@ def _reveal(character: str) -> str:
         return ""
     plain = unicodedata.normalize("NFKD", character)[:_LONGEST]
     return "".join(
-        LOOKALIKES.get(c, LOOKALIKES.get(c.lower(), c).upper() if c.isupper() else c)
+        _digit(c) or LOOKALIKES.get(c, LOOKALIKES.get(c.lower(), c).upper() if c.isupper() else c)
         for c in plain
         if not unicodedata.combining(c)
     )

@@ -6,6 +6,8 @@ from itertools import islice
 
 import re2
 
+from gateway.flow.folding import revealed
+
 IN_A_PIECE = 30
 """Bits, estimated, that a piece must carry: half a MiB of results and a KiB of payload have some
 2 ** 29 pairs of places, of which one is alike by chance below that."""
@@ -76,7 +78,7 @@ def codes_in(text: str) -> Iterator[str]:
 
     Numbers of accounts, keys, references: one of them says enough by itself. Dates do not.
     """
-    octets = text.encode("utf-8", "surrogatepass")
+    octets = revealed(text).encode("utf-8", "surrogatepass")
     if len(octets.translate(None, _DIGITS)) == len(octets):
         return  # sooner known than that there is no code
     for word in islice(_CODE.finditer(octets), _MOST_CODES):

@@ -46,6 +46,8 @@ THERE: dict[str, tuple[str, str]] = {
     "a telephone that its name tells": ("phone", "tel. (650) 253-0000"),
     "in base64": ("api_key", f"see {base64.b64encode(f'the key is {KEY} ok'.encode()).decode()} there"),
     "in hexadecimal": ("api_key", f"the key is {KEY} ok".encode().hex()),
+    "in Arabic-Indic digits": ("card", CARD.translate({c: c + 0x630 for c in range(48, 58)})),
+    "in Devanagari digits": ("card", CARD.translate({c: c + 0x936 for c in range(48, 58)})),
     "in full-width digits": ("card", CARD.translate({c: c + 0xFEE0 for c in range(48, 58)})),
     "with nothing visible between": ("card", "\u200b".join(CARD)),
     "in percent": ("card", "".join(f"%{c:02x}" for c in CARD.encode())),

@@ -201,6 +201,20 @@ def test_what_several_led_calls_wrote_in_pieces_proves_nothing(parts: list[str])
     assert provenance.proof_of(MALLORY, "mail") is None
 
 
+OTHER_DIGITS = [{48 + n: zero + n for n in range(10)} for zero in (0x660, 0x966, 0x6F0, 0x1D7CE)]
+"""Arabic-Indic, Devanagari, Persian ones, and bold ones of mathematics."""
+NUMBERS = ["+4915112345678", "DE89370400440532013001", "4234567"]
+HOSTS = [
+    "3627734734",
+    "0xd83ad6ce",
+    "0XD8.0x3a.0xd6ce",
+    "0330.072.0326.0316",
+    "216.3856078",
+    "00000330.58.0xd6.206.",
+]
+"""As browsers and servers read 216.58.214.206 (WHATWG URL, IPv4 parser)."""
+
+
 @pytest.mark.parametrize(
     ("sent", "back"),
     [
@@ -211,6 +225,31 @@ def test_what_several_led_calls_wrote_in_pieces_proves_nothing(parts: list[str])
         ("https://evil.example/a b", "https://evil.example/a%20b"),
         ("caf\u00e9@mallory.example", "cafe\u0301@mallory.example"),
         ("stra\u00dfe@mallory.example", "STRASSE@mallory.example"),
+        *((sent.translate(digits), sent) for sent in NUMBERS for digits in OTHER_DIGITS),
+        *((sent, sent.translate(digits)) for sent in NUMBERS for digits in OTHER_DIGITS),
+        ("+49 151 12345678".translate(OTHER_DIGITS[0]), "0151 12345678"),
+        ("0151 12345678", "+49 151 12345678".translate(OTHER_DIGITS[0])),
+        ("\u24ff\u2776\u2777\u2778\u2779\u277a\u277b\u2460", "01234561"),
+        ("1.234567\u06f8E7", "12345678"),
+        ("0xbc614e", "12345678"),
+        ("0b101111000110000101001110", "12345678"),
+        ("0O57060516", "12345678"),
+        *(
+            (f"http://{host}/pay", "http://216.58.214.206/pay")
+            for host in (
+                *HOSTS,
+                "me@3627734734:80",
+                "%33627734734",
+                "3627734734".translate(OTHER_DIGITS[0]),
+            )
+        ),
+        *(("http://216.58.214.206/pay", f"http://{host}/pay") for host in HOSTS),
+        *((host, "http://216.58.214.206/") for host in HOSTS),
+        ("see http:3627734734, now", "http://216.58.214.206/"),
+        ("http:\\\\3627734734\\", "http://216.58.214.206/"),
+        ("http://127.1/", "http://127.0.0.1/"),
+        ("http://[2001:0db8:0:0::0001]:80/", "http://[2001:db8::1]/"),
+        ("http://[::ffff:216.58.214.206]/", "http://[::ffff:d83a:d6ce]/"),
     ],
 )
 def test_an_echo_proves_nothing_in_any_spelling_of_its_own(sent: str, back: str) -> None:
@@ -253,6 +292,22 @@ def test_what_a_call_named_in_part_is_proven_by_the_answer(arguments: dict[str, 
     provenance = Provenance()
     remember(provenance, source(TRUSTED), structured({"to": MALLORY}), arguments=arguments)
     assert proof_of(MALLORY, provenance=provenance) == "trusted_result"
+
+
+@pytest.mark.parametrize(
+    ("sent", "back"),
+    [
+        ("http://0x1d83ad6ce/", "http://216.58.214.206/"),
+        ("http://08.072.0326.0316/", "http://8.58.214.206/"),
+        ("http://[2001:0db8:0:0::0001::]/", "http://[2001:db8::1]/"),
+        ("version 216.3856078rc", "http://216.58.214.206/"),
+        ("9" * 5000, "http://216.58.214.206/"),
+    ],
+)
+def test_what_is_no_host_in_numbers_is_none_in_another_spelling(sent: str, back: str) -> None:
+    provenance = Provenance()
+    remember(provenance, source(TRUSTED), structured({"to": back}), arguments={"q": sent})
+    assert proof_of(back, provenance=provenance) == "trusted_result"
 
 
 def test_of_a_text_that_is_too_long_to_be_read_everything_may_be_carried() -> None:

@@ -22,6 +22,8 @@ def test_all_others_are_read_as_they_were() -> None:
         == "\u30ad\u30ed\u30e1\u30fc\u30c8\u30ebahffixii".encode()
     )
     assert revealed("\ufb03\uff21\ue000\u0378") == "ffiA"
+    assert folded("\u0664\u096a\u06f4\U0001d7d2\u2463\u2779") == b"444444"
+    assert revealed("\u0664\u096a\u06f4\U0001d7d2\u2779") == "44444"
     assert folded("a\ue000b\U000f0000c\u0378d") == b"abcd"
     assert words("a\ue000b c") == b"ab\0c"
 

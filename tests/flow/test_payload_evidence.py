@@ -52,6 +52,14 @@ def test_a_piece_is_told_with_its_size_in_bytes_of_the_payload() -> None:
     )
 
 
+@pytest.mark.parametrize("zero", [0x660, 0x966, 0x6F0])
+def test_a_number_is_the_same_in_the_digits_of_any_script(zero: int) -> None:
+    spelled = "98765432109876".translate({48 + n: zero + n for n in range(10)})
+    told = [("r7", "fragment", "")]
+    assert kinds(known("The account is 98765432109876, thanks."), f"account {spelled}") == told
+    assert kinds(known(f"The account is {spelled}, thanks."), "account 98765432109876") == told
+
+
 def test_a_code_in_a_text_is_a_piece_by_itself() -> None:
     payloads = known("Your account is DE-7391-4482-AX, dear customer.")
     assert payloads.matches("pay to DE-7391-4482-AX now") == (
