@@ -64,8 +64,10 @@ class Bounded(Generic[Key, Kept]):
             pass
         return found[0]
 
-    def put(self, key: Key, kept: Kept, octets: int = 0) -> int:
+    def put(self, key: Key, kept: Kept, octets: int = 0, *, again: bool = False) -> int:
         """Keep `kept`, which holds `octets` bytes beside its entry's own; forget what is too much.
+
+        `again`: only if that very one is kept.
 
         What is larger than the whole bound is not kept, and neither is what it would replace. Return by
         how many bytes more is held.
@@ -73,7 +75,10 @@ class Bounded(Generic[Key, Kept]):
         weight = ENTRY + octets
         with self._lock:
             before = self._held
-            found = self._entries.pop(key, None)
+            found = self._entries.get(key)
+            if again and (found is None or found[0] is not kept):
+                return 0
+            self._entries.pop(key, None)
             if found is not None:
                 self._held -= found[1]
             if weight > self._octets:
@@ -109,14 +114,15 @@ class Bounded(Generic[Key, Kept]):
 class Shared(Generic[Owner, Key, Kept]):
     """At most `octets` bytes of many owners: where they are full, whoever holds most forgets the oldest.
 
-    So nobody who fills it has another one's forgotten who holds little. One event loop's.
+    So nobody who fills it has another one's forgotten who holds little. Threads may share one.
     """
 
     def __init__(self, *, octets: int) -> None:
         self._octets = octets
         self._held = 0
-        self._of: dict[Owner, Bounded[Key, Kept]] = {}
+        self._of: OrderedDict[Owner, Bounded[Key, Kept]] = OrderedDict()
         """Whoever put something last stands last."""
+        self._lock = Lock()
 
     @property
     def octets(self) -> int:
@@ -128,26 +134,30 @@ class Shared(Generic[Owner, Key, Kept]):
         own = self._of.get(owner)
         return None if own is None else own.get(key)
 
-    def put(self, owner: Owner, key: Key, kept: Kept, octets: int = 0) -> None:
-        """Have `owner` keep `kept`, which holds `octets` bytes beside its entry's own."""
-        own = self._of.pop(owner, None)
-        if own is None:
-            own = Bounded(most=self._octets // ENTRY, octets=self._octets)
-            self._held += _OWNER
-        self._of[owner] = own
-        self._held += own.put(key, kept, octets)
-        if self._held > self._octets:
-            self._make_room()
+    def put(
+        self, owner: Owner, key: Key, kept: Kept, octets: int = 0, *, again: bool = False
+    ) -> None:
+        """Have `owner` keep `kept`, which holds `octets` bytes beside its entry's own; `again` as `Bounded.put`."""
+        with self._lock:
+            own = self._of.get(owner)
+            if own is None:
+                own = self._of[owner] = Bounded(most=self._octets // ENTRY, octets=self._octets)
+                self._held += _OWNER
+            self._of.move_to_end(owner)
+            self._held += own.put(key, kept, octets, again=again)
+            if self._held > self._octets:
+                self._make_room()
 
     def pop(self, owner: Owner, key: Key) -> Kept | None:
         """Forget what `owner` keeps under `key`, and return it."""
-        own = self._of.get(owner)
-        if own is None:
-            return None
-        self._held -= own.octets
-        found = own.pop(key)
-        self._held += own.octets
-        return found
+        with self._lock:
+            own = self._of.get(owner)
+            if own is None:
+                return None
+            self._held -= own.octets
+            found = own.pop(key)
+            self._held += own.octets
+            return found
 
     def _make_room(self) -> None:
         """Have an eighth free. Who holds less than each may forgets nothing."""

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
-from gateway.domain.bounded import Bounded
+from gateway.domain.bounded import Shared
 from gateway.domain.calls import Permit
 from gateway.domain.flow import Run, RunId, RunState, Source, untrusted_by
 from gateway.domain.labels import BOTTOM, Confidentiality, Integrity
@@ -26,9 +26,10 @@ from gateway.wire.outgoing import said
 
 T = TypeVar("T")
 
-_MOST_RUNS: Final = 256
 _OCTETS: Final = 64 * 1024**2
-"""Of all runs together; the results of one take half of it at most."""
+"""Of all runs together; the results of one take half of it at most, and nobody's have another's forgotten."""
+_RUN: Final = 10 * 1024
+"""Bytes of a run of which nothing is remembered yet."""
 
 
 class ProvenanceMemory:
@@ -37,7 +38,8 @@ class ProvenanceMemory:
     def __init__(self, find: Callable[[RunId], RunState | None]) -> None:
         """Ask `find` what a run has read by now: a call knows what it had when it came."""
         self._find = find
-        self._runs: Bounded[RunId, Provenance] = Bounded(most=_MOST_RUNS, octets=_OCTETS)
+        self._runs: Shared[str, RunId, Provenance] = Shared(octets=_OCTETS)
+        """By whose they are."""
         self._locks: WeakValueDictionary[RunId, asyncio.Lock] = WeakValueDictionary()
         """Of each run that is gone through beside the loop, or waited for: one after the other."""
         self._listed: WeakValueDictionary[RunId, Listed] = WeakValueDictionary()
@@ -70,21 +72,21 @@ class ProvenanceMemory:
         lock = self._locks.get(run.id)
         if lock is not None:
             await lock.acquire()
-        found = self.of(run)
+        found = self.of(run, who)
         nodes = most_nodes(octets + found.unread(words=words) if looks else octets)
         if nodes <= QUICK_NODES:
             # Nobody comes to it meanwhile.
             try:
                 return work(found)
             finally:
-                self._leave(run.id, found, lock)
+                self._leave(who, run.id, found, lock)
         if lock is None:
             lock = self._locks[run.id] = asyncio.Lock()
             await lock.acquire()  # at once, as nobody else has it
         through = partial(_looked_through, work, words=words) if looks else work
         # A thread cannot be ended: until it is done nobody else is with it, whoever waits for that.
         done = asyncio.ensure_future((finished if must else in_turn)(who, nodes, through, found))
-        done.add_done_callback(lambda task: self._leave(run.id, found, lock, task))
+        done.add_done_callback(lambda task: self._leave(who, run.id, found, lock, task))
         return await asyncio.shield(done)
 
     async def hear(
@@ -118,6 +120,7 @@ class ProvenanceMemory:
 
     def _leave(
         self,
+        who: str,
         run: RunId,
         grown: Provenance,
         lock: asyncio.Lock | None,
@@ -126,23 +129,23 @@ class ProvenanceMemory:
         """Count what a run takes now; what was forgotten meanwhile stays so."""
         if lock is not None:
             lock.release()
-        if self._runs.get(run) is grown:
-            self._runs.put(run, grown, grown.octets)
+        self._runs.put(who, run, grown, _RUN + grown.octets, again=True)
         if done is not None and not done.cancelled():
             done.exception()  # looked at, also if whoever waited for it has gone
 
-    def of(self, run: Run) -> Provenance:
-        """Return what is remembered of `run`, which may be nothing yet; of whoever is alone with it."""
-        found = self._runs.get(run.id)
+    def of(self, run: Run, who: str) -> Provenance:
+        """Return what is remembered of `run`, one of `who`, which may be nothing yet; of whoever is alone with it."""
+        own = self._runs._of.get(who)  # noqa: SLF001 - on every call's way this is one call less
+        found = None if own is None else own.get(run.id)
         if found is None:
             state = self._find(run.id)
             found = Provenance(
                 listed=self._listed.setdefault(run.part_of or run.id, Listed()),
                 complete=state is not None and _was_never_led(state.run),
                 knows_secrets=state is not None and _has_seen_no_secret(state.run),
-                above=lambda: None if run.part_of is None else self._runs.get(run.part_of),
+                above=lambda: None if run.part_of is None else self._runs.get(who, run.part_of),
             )
-            self._runs.put(run.id, found)
+            self._runs.put(who, run.id, found, _RUN)
         if run.roamed:
             found.give_up()
         return found

@@ -176,7 +176,7 @@ class Questions:
         # What a small message says is known at once, and mostly that nothing has to be proven.
         used = use() if most_nodes(octets) <= QUICK_NODES else None
         if subject and used and not (task or answers) and told_by_its_run(run, used):
-            return self._plain_review(run, subject, used)
+            return self._plain_review(run, principal.person, subject, used)
 
         def looked(provenance: Provenance) -> FlowReview:
             known = Knowledge(
@@ -190,9 +190,9 @@ class Questions:
             run, principal.person, octets, looked, looks=looks, words=words
         )
 
-    def _plain_review(self, run: Run, subject: Subject, use: Use) -> FlowReview:
+    def _plain_review(self, run: Run, who: str, subject: Subject, use: Use) -> FlowReview:
         """Return what all such uses of `subject` in `run` move where: found once."""
-        provenance = self._memory.of(run)  # it remembers from the first call on
+        provenance = self._memory.of(run, who)  # it remembers from the first call on
         found = self._plain.get(run, subject)
         if found is None:
             known = Knowledge(tenant=self._rules.tenant, task=None, provenance=provenance)

@@ -201,8 +201,8 @@ async def test_what_a_server_asks_raises_the_run(house: House) -> None:
 
 
 def remembered(house: House) -> Provenance:
-    (run,) = house.memory._runs
-    memory = house.memory._runs.get(run)
+    ((who, runs),) = house.memory._runs._of.items()
+    memory = house.memory._runs.get(who, *runs)
     assert memory is not None
     return memory
 

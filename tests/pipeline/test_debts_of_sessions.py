@@ -120,7 +120,7 @@ async def test_of_what_is_alike_each_is_owed_by_itself(house: House) -> None:
 
 
 async def proven(house: House, value: str) -> bool:
-    memory = house.memory.of(await run_of(house))
+    memory = house.memory.of(await run_of(house), ALICE.person)
     return memory.proof_of(value, "mail") is not None
 
 

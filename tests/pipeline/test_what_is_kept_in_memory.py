@@ -88,14 +88,32 @@ async def test_the_bucket_used_last_is_kept(monkeypatch):
 
 
 def test_the_provenance_of_the_runs_used_last_is_kept(monkeypatch):
-    monkeypatch.setattr(memory, "_MOST_RUNS", 2)
+    monkeypatch.setattr(memory, "_OCTETS", 3 * memory._RUN)
     kept = ProvenanceMemory(lambda _: None)
     one, two, three = (Run(id=RunId(id_), label=BOTTOM) for id_ in ("r1", "r2", "r3"))
-    first, second = kept.of(one), kept.of(two)
-    assert kept.of(one) is first
-    kept.of(three)
-    assert kept.of(one) is first
-    assert kept.of(two) is not second
+    first, second = kept.of(one, "emma"), kept.of(two, "emma")
+    assert kept.of(one, "emma") is first
+    kept.of(three, "emma")
+    assert kept.of(one, "emma") is first
+    assert kept.of(two, "emma") is not second
+
+
+async def test_whoever_has_much_remembered_has_nothing_of_another_forgotten(monkeypatch):
+    monkeypatch.setattr(memory, "_OCTETS", 3_000_000)
+    kept = ProvenanceMemory(lambda _: None)
+    little = Run(id=RunId("little"), label=BOTTOM)
+    first = kept.of(little, "emma")
+    seen = Source(server="mail", tool="search", record="r1", label=BOTTOM)
+    much = Answered(source=seen, effect=None, arguments={}, content={"a": "b"}, octets=250_000)
+    for number in range(20):
+        run = Run(id=RunId(f"r{number}"), label=BOTTOM)
+        await kept.with_it(run, "alice", 0, lambda p: p.remember(much), looks=False, must=True)
+    assert kept.of(little, "emma") is first
+    # A run that says little takes room as well.
+    for number in range(1000):
+        kept.of(Run(id=RunId(f"s{number}"), label=BOTTOM), "alice")
+    assert len(kept._runs._of["alice"]) <= 3_000_000 // memory._RUN
+    assert kept.of(little, "emma") is first
 
 
 @pytest.mark.parametrize("looks", [False, True])
@@ -104,7 +122,7 @@ async def test_after_a_question_that_looked_beside_the_loop_nothing_is_left_for_
     run = Run(id=RunId("r1"), label=BOTTOM)
     seen = Source(server="mail", tool="search", record="r1", label=STRICTEST_DEFAULT)
     content = {"structuredContent": {"texts": [f"text {n}" for n in range(5_000)]}}
-    found = kept.of(run)
+    found = kept.of(run, "emma")
     found.remember(
         Answered(source=seen, effect=Effect.READ, arguments={}, content=content, octets=60_000)
     )
@@ -125,7 +143,7 @@ def test_a_run_that_may_have_been_led_and_was_forgotten_is_not_begun_anew(label,
     seen = Source(server="mail", tool="search", record="r1", label=label)
     run = Run(id=RunId("r1"), label=label, sources=(seen,) if has_read else ())
     kept = ProvenanceMemory({run.id: RunState(run=run, live=True, idle_s=0.0)}.get)
-    assert kept.of(run).wrote("anything") is not vouches
+    assert kept.of(run, "emma").wrote("anything") is not vouches
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -135,23 +153,23 @@ def test_what_is_forgotten_is_not_begun_anew_for_a_call_that_came_before_it_was_
     before = Run(id=RunId("r1"), label=BOTTOM)
     now = RunState(run=replace(before, label=label, sources=(seen,)), live=True, idle_s=0.0)
     kept = ProvenanceMemory(lambda _: now if known else None)
-    assert kept.of(before).wrote("anything")
+    assert kept.of(before, "emma").wrote("anything")
 
 
 def test_a_person_who_lowers_a_label_does_not_speak_for_what_was_written_and_forgotten():
     seen = Source(server="mail", tool="search", record="r1", label=STRICTEST_DEFAULT)
     run = Run(id=RunId("r1"), label=BOTTOM, sources=(seen,))
     kept = ProvenanceMemory(lambda _: RunState(run=run, live=True, idle_s=0.0))
-    assert kept.of(run).wrote("anything")
+    assert kept.of(run, "emma").wrote("anything")
 
 
 def test_a_run_that_roams_is_not_all_remembered_here_from_then_on():
     run = Run(id=RunId("r1"), label=BOTTOM)
     kept = ProvenanceMemory(lambda _: RunState(run=run, live=True, idle_s=0.0))
-    before = kept.of(run)
+    before = kept.of(run, "emma")
     assert not before.wrote("anything")
     assert before.knows_secrets
-    roaming = kept.of(replace(run, roamed=True))
+    roaming = kept.of(replace(run, roamed=True), "emma")
     assert roaming.wrote("anything")
     assert not roaming.knows_secrets
 
@@ -275,5 +293,5 @@ async def test_what_runs_have_read_is_kept_within_its_bytes(monkeypatch):
         await kept.with_it(
             run, "alice", 0, partial(Provenance.remember, answered=said), looks=False
         )
-    assert len(kept._runs) < 5
+    assert len(kept._runs._of["alice"]) < 5
     assert kept._runs.octets <= 3_000_000

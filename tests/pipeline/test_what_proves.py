@@ -110,7 +110,7 @@ async def test_what_a_call_says_before_anything_untrusted_is_read_is_the_users()
 async def test_what_is_forgotten_of_a_run_that_was_led_vouches_for_nothing() -> None:
     house = await built(trusted=True)
     await told(house, text("outsiders"), "search")
-    house.memory._runs.clear()
+    house.memory._runs._of.clear()
     await told(house, {"structuredContent": {"people": [PERSON]}, "content": []})
     assert await proofs(house, "kim@c.example", "nota@c.example") == [
         "typed untrusted",
