@@ -7,14 +7,15 @@ from threading import Lock
 from typing import Final, TypeAlias
 
 from gateway.dlp.scanning import Finding
-from gateway.domain.bounded import Bounded
+from gateway.domain.bounded import Shared
 from gateway.domain.flow import RunId
 
-_MOST_RUNS: Final = 1024
 _OCTETS: Final = 16 * 1024**2
 _MOST_GIVEN: Final = 4096
 """Values of one run; what comes after is known of nobody."""
 _MOST_TOKENS: Final = 4096
+_RUN: Final = 512
+"""Bytes of a run beside its values."""
 _ENTRY: Final = 150
 """Bytes that a value takes beside its letters."""
 _JOINTS: Final = re.compile(r"[\s.()/-]+")
@@ -105,14 +106,15 @@ class ValueMemory:
     def __init__(self, draw: Draw) -> None:
         """`draw` draws the numbers of tokens."""
         self._draw = draw
-        self._runs: Bounded[RunId, RunValues] = Bounded(most=_MOST_RUNS, octets=_OCTETS)
+        self._runs: Shared[str, RunId, RunValues] = Shared(octets=_OCTETS)
+        """By whose they are: nobody's have another's forgotten."""
 
-    def of(self, run: RunId) -> RunValues:
-        """Return what is known of `run`, which may be nothing yet."""
-        found = self._runs.get(run)
-        return RunValues(self._draw) if found is None else found
+    def of(self, who: str, run: RunId) -> RunValues:
+        """Return what is known of `run`, one of `who`, which may be nothing yet."""
+        own = self._runs._of.get(who)  # noqa: SLF001 - on every call's way this is one call less
+        return (own and own.get(run)) or RunValues(self._draw)
 
-    def keep(self, run: RunId, values: RunValues) -> None:
+    def keep(self, who: str, run: RunId, values: RunValues) -> None:
         """Keep `values` of `run`, grown by now."""
         if values.octets:
-            self._runs.put(run, values, values.octets)
+            self._runs.put(who, run, values, _RUN + values.octets)

@@ -78,11 +78,11 @@ class Sensitive:
             return call
         if b"<" not in message.body and b"\\u003" not in message.body:  # as a token begins
             return call
-        nodes = most_nodes(len(message.body))
-        return await in_turn(principal.person, nodes, self._with_values, call, run, pin)
+        nodes, known = most_nodes(len(message.body)), self._values.of(principal.person, run.id)
+        return await in_turn(principal.person, nodes, self._with_values, call, known, pin)
 
-    def _with_values(self, call: Call, run: Run, pin: Pin) -> Call:
-        message, put_back = call.message, _PutBack(self._values.of(run.id), self._tokens)
+    def _with_values(self, call: Call, known: RunValues, pin: Pin) -> Call:
+        message, put_back = call.message, _PutBack(known, self._tokens)
         arguments = _replaced(message.params.get("arguments"), put_back)
         if not put_back.used:
             return call
@@ -115,7 +115,7 @@ class Sensitive:
         if not found:
             return NOTHING_FOUND
         prompt = "" if task is None or task.prompt is None else task.prompt
-        given = self._values.of(run.id).givers(call.server, found, prompt)
+        given = self._values.of(principal.person, run.id).givers(call.server, found, prompt)
         return {"arguments": told(found, given), "result": []}
 
     async def recorded(self, principal: Principal, arguments: Any) -> Any:
@@ -137,9 +137,9 @@ class Sensitive:
         nodes = self._nodes(size, content) if before is None else MASKING
         found = await finished(who, nodes, self._in_content, content, before)
         if found:
-            known = self._values.of(permit.run.id)
+            known = self._values.of(permit.principal.person, permit.run.id)
             known.note(permit.call.server, (text for one in found for text in one.values))
-            self._values.keep(permit.run.id, known)
+            self._values.keep(permit.principal.person, permit.run.id, known)
         return told(found) if found else []
 
     def _in_content(self, content: Mapping[str, Any], before: str | None) -> list[Finding]:
@@ -171,13 +171,13 @@ class Sensitive:
         wanted = [one for one in obligations if one.duty in DUTIES]
         if not wanted:
             return None
-        known = self._values.of(permit.run.id)
-        self._values.keep(permit.run.id, known)
+        known = self._values.of(permit.principal.person, permit.run.id)
+        self._values.keep(permit.principal.person, permit.run.id, known)
         return Masker(self._detector, wanted, partial(self._token, permit, known))
 
     def _token(self, permit: Permit, known: Any, of: str, text: str) -> str | None:
         token: str | None = known.token(of, text)
-        self._values.keep(permit.run.id, known)
+        self._values.keep(permit.principal.person, permit.run.id, known)
         return token
 
 

@@ -30,17 +30,34 @@ def test_of_what_goes_beyond_nobody_is_known_to_have_given_it(
 
 
 def test_runs_are_apart_and_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_RUNS", 2)
+    monkeypatch.setattr(module, "_OCTETS", 4096)
     memory, tokens = ValueMemory(choice), list[str | None]()
     for name in ("a", "b", "c"):
-        run = memory.of(RunId(name))
+        run = memory.of("emma", RunId(name))
         run.note("bank", [CARD])
         tokens.append(run.token("card", name))
-        memory.keep(RunId(name), run)
-    assert [memory.of(RunId(name)).gave("bank", CARD) for name in "abc"] == [False, True, True]
-    assert memory.of(RunId("b")).value(str(tokens[1])) == "b"
+        memory.keep("emma", RunId(name), run)
+    runs = [memory.of("emma", RunId(name)) for name in "abc"]
+    assert [run.gave("bank", CARD) for run in runs] == [False, True, True]
+    assert runs[1].value(str(tokens[1])) == "b"
     # What was forgotten stands for nothing, whatever is given out since.
-    assert [memory.of(RunId(name)).value(str(tokens[0])) for name in "abc"] == [None] * 3
+    assert [run.value(str(tokens[0])) for run in runs] == [None] * 3
+
+
+def test_whoever_was_given_much_has_nothing_of_another_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_OCTETS", 32 * 1024)
+    memory, values = ValueMemory(choice), RunValues(choice)
+    values.note("bank", [CARD])
+    memory.keep("emma", RunId("r"), values)
+    for number in range(100):
+        other = memory.of("alice", RunId(f"r{number}"))
+        other.note("mail", map(str, range(20)))
+        memory.keep("alice", RunId(f"r{number}"), other)
+    assert memory.of("emma", RunId("r")).gave("bank", CARD)
+    assert not memory.of("alice", RunId("r0")).gave("mail", "1")
+    assert memory._runs.octets <= 32 * 1024
 
 
 def test_numbers_of_tokens_are_drawn_and_none_is_given_out_twice() -> None:
