@@ -28,7 +28,7 @@
     - PolicyUnavailable
     - AuditUnavailable
     - UpstreamFailed
-      + UpstreamResting    it has failed too often, and nothing was sent
+      + UpstreamResting    it has failed too often or is too busy, and nothing was sent
     - CredentialRequired   the upstream wants a credential that the gateway does not hold
     - IdentityUnavailable  who somebody is cannot be told now
     - Unsealable           a secret at rest was sealed for another place or by another key
@@ -280,7 +280,7 @@ class UpstreamBroke(UpstreamFailed):
 
 
 class UpstreamResting(UpstreamFailed):
-    """Nothing was sent: the upstream has failed too often, and is tried again later."""
+    """Nothing was sent: the upstream has failed too often, or too much is under way there for now."""
 
 
 class CredentialRequired(Fault):

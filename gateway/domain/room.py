@@ -1,7 +1,7 @@
 """How many bytes of messages may be under way at once, over all requests and answers."""
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Container, Hashable
 from contextvars import ContextVar
 from typing import Final
 
@@ -26,7 +26,9 @@ class Whose:
 NOBODYS: Final = Whose()
 
 
-class _Entry:
+class Entry:
+    """What waits: for how much, and who is told once it is there."""
+
     __slots__ = ("octets", "taken", "whose")
 
     def __init__(self, octets: int, taken: Callable[[], object], whose: Whose) -> None:
@@ -35,30 +37,33 @@ class _Entry:
         self.whose = whose
 
 
-class _Line:
+class Line:
     """Who waits: round robin over servers, and at each over principals, who are served in order.
 
     However much waits for one, the next has its turn after one message of each.
     """
 
     def __init__(self) -> None:
-        self._servers: dict[Hashable, dict[str, deque[_Entry]]] = {}
+        self._servers: dict[Hashable, dict[str, deque[Entry]]] = {}
         """Those whose turn is next stand first."""
 
     def __bool__(self) -> bool:
         return bool(self._servers)
 
-    def add(self, entry: _Entry) -> None:
+    def add(self, entry: Entry) -> None:
         principals = self._servers.setdefault(entry.whose.server, {})
         principals.setdefault(entry.whose.principal, deque()).append(entry)
 
-    def first(self) -> _Entry:
-        principals = next(iter(self._servers.values()))
-        return next(iter(principals.values()))[0]
+    def first(self, besides: Container[str] = ()) -> Entry | None:
+        """Return whose turn it is, passing over the principals `besides`; `None` for nobody's."""
+        for principals in self._servers.values():
+            for principal, entries in principals.items():
+                if principal not in besides:
+                    return entries[0]
+        return None
 
-    def serve(self) -> _Entry:
-        """Take out the first; its principal and its server stand behind all others then."""
-        entry = self.first()
+    def serve(self, entry: Entry) -> None:
+        """Take out the first of its principal's, who stands behind all others then; so does its server."""
         principals = self._servers.pop(entry.whose.server)
         entries = principals.pop(entry.whose.principal)
         entries.popleft()
@@ -66,9 +71,8 @@ class _Line:
             principals[entry.whose.principal] = entries
         if principals:
             self._servers[entry.whose.server] = principals
-        return entry
 
-    def leave(self, entry: _Entry) -> bool:
+    def leave(self, entry: Entry) -> bool:
         """Take `entry` out, and say whether it was there."""
         principals = self._servers.get(entry.whose.server, {})
         entries = principals.get(entry.whose.principal)
@@ -88,7 +92,7 @@ class Room:
     def __init__(self, octets: int = UNDER_WAY) -> None:
         self._octets = octets
         self._taken = 0
-        self._line = _Line()
+        self._line = Line()
 
     @property
     def taken(self) -> int:
@@ -106,7 +110,7 @@ class Room:
         self, octets: int, taken: Callable[[], object], whose: Whose = NOBODYS
     ) -> Callable[[], None]:
         """Call `taken` once `octets` were taken, in turn; what is returned ends the waiting."""
-        entry = _Entry(octets, taken, whose)
+        entry = Entry(octets, taken, whose)
         self._line.add(entry)
         self._serve()
 
@@ -125,8 +129,8 @@ class Room:
         return not self._taken or self._taken + octets <= self._octets
 
     def _serve(self) -> None:
-        while self._line and self._has(self._line.first().octets):
-            entry = self._line.serve()
+        while (entry := self._line.first()) is not None and self._has(entry.octets):
+            self._line.serve(entry)
             self._taken += entry.octets
             entry.taken()
 

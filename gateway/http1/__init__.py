@@ -15,6 +15,7 @@ from gateway.http1.faults import (
     ConnectTimedOut,
     Disconnected,
     HttpFault,
+    NoPlace,
     Overdue,
     Silent,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "Fields",
     "Head",
     "HttpFault",
+    "NoPlace",
     "Origin",
     "Overdue",
     "Patience",

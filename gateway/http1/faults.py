@@ -24,6 +24,10 @@ class ConnectTimedOut(HttpFault, TimeoutError):
     """There was no connection in time."""
 
 
+class NoPlace(HttpFault):
+    """So many connections were in use for so long: the peer was not asked, and is none the worse."""
+
+
 class Silent(HttpFault, TimeoutError):
     """The peer said nothing for too long."""
 

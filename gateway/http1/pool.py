@@ -1,12 +1,14 @@
 """The connections to one server: lent for an exchange, and kept for a while for the next."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
+from functools import partial
 from typing import Final
 
 from gateway.domain._value import value
+from gateway.domain.room import Entry, Line, Whose
 from gateway.http1.connection import Connection
-from gateway.http1.faults import ConnectFailed, ConnectTimedOut, Disconnected
+from gateway.http1.faults import ConnectFailed, ConnectTimedOut, Disconnected, NoPlace
 from gateway.http1.response import Patience, Response
 
 _AGAIN: Final = frozenset({"GET", "DELETE"})
@@ -30,7 +32,10 @@ class Waits:
 
 
 class Pool:
-    """As many connections as are allowed, each made by `connect` when it is needed."""
+    """As many connections as are allowed, each made by `connect` when it is needed.
+
+    Whoever asks has half of the places at most, and those who wait for one take turns.
+    """
 
     def __init__(
         self,
@@ -43,24 +48,30 @@ class Pool:
         """Keep a connection that nobody uses for `keep_s` seconds."""
         self._connect = connect
         self._free = most
+        self._most_of_one = max(1, most // 2)
+        self._taken_by: dict[str, int] = {}
+        self._full: set[str] = set()
+        """Those who have as many places as one may have."""
         self._keep_s = keep_s
         self._waits = waits
-        self._lent: set[Connection] = set()
+        self._lent: dict[Connection, str] = {}
+        """By whom each was taken."""
         self._kept: dict[Connection, None] = {}
         """Those that nobody uses: what was used last comes last."""
-        self._queue: dict[asyncio.Future[None], None] = {}
-        """Those that wait for a place, in order; who gives up is not in it."""
+        self._line = Line()
+        """Those that wait for a place; who gives up is not in it."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._is_closed = False
 
     async def send(
-        self, verb: str, request: bytes, *, look: Callable[[], object] = _no_look
+        self, verb: str, request: bytes, *, look: Callable[[], object] = _no_look, who: str = ""
     ) -> Response:
         """Send a request, once, and return its answer when its head is here.
 
         One that is idempotent is sent again, over a new connection, if the kept one that it went out
         on was closed before it said anything. `look` is called each time there is a connection, and
-        if it raises nothing is sent.
+        if it raises nothing is sent. `who` asks: a person, or nobody for the gateway itself, which may
+        have every place.
 
         Raises:
             HttpFault: There is no answer.
@@ -68,15 +79,14 @@ class Pool:
         """
         loop = asyncio.get_running_loop()
         patience = Patience(idle_s=self._waits.idle_s, until=loop.time() + self._waits.hard_s)
-        self._require_open()
-        kept = self._taken() if self._free else None
-        connection, was_kept = (kept, True) if kept is not None else await self._lend(patience)
+        kept = self._taken(who) if self._free and who not in self._full else None
+        connection, was_kept = (kept, True) if kept is not None else await self._lend(patience, who)
         try:
             return await _answer(connection, request, patience, look)
         except Disconnected:
             if not was_kept or connection.heard_anything or verb not in _AGAIN:
                 raise
-        connection, _ = await self._lend(patience, is_new=True)
+        connection, _ = await self._lend(patience, who, is_new=True)
         return await _answer(connection, request, patience, look)
 
     async def aclose(self) -> None:
@@ -86,52 +96,71 @@ class Pool:
             self._sweeping.cancel()
         for connection in (*self._lent, *self._kept):
             connection.end()
-        for waiting in self._queue:
-            if not waiting.done():
-                waiting.set_exception(ConnectFailed("closed"))
+        while self._serve():
+            pass  # whoever waits finds that it is closed
         await asyncio.sleep(0)  # the loop lets go of them
 
-    async def _lend(self, patience: Patience, *, is_new: bool = False) -> tuple[Connection, bool]:
+    async def _lend(
+        self, patience: Patience, who: str, *, is_new: bool = False
+    ) -> tuple[Connection, bool]:
         """Return a connection, and whether it was used before.
 
         Raises:
             HttpFault: There is none.
 
         """
+        self._require_open()
         until = min(asyncio.get_running_loop().time() + self._waits.connect_s, patience.until)
+        has_place = False
         try:
             async with asyncio.timeout_at(until):
-                await self._place()
-                if not is_new and (kept := self._taken(has_place=True)) is not None:
+                await self._place(who)
+                has_place = True
+                if not is_new and (kept := self._taken(who, has_place=True)) is not None:
                     return kept, True
-                return await self._made(), False
+                return await self._made(who), False
         except TimeoutError as error:
-            raise ConnectTimedOut from error
+            raise (ConnectTimedOut if has_place else NoPlace) from error
 
-    async def _place(self) -> None:
-        """Take a place, as soon as there is one: whoever waits longest is next."""
-        if self._free:
-            self._free -= 1
+    async def _place(self, who: str) -> None:
+        """Take a place, as soon as there is one for `who`, whose turn it is then."""
+        if self._free and who not in self._full:
+            self._take(who)
             return
         waiting = asyncio.get_running_loop().create_future()
-        self._queue[waiting] = None
+        entry = Entry(1, partial(waiting.set_result, None), Whose(principal=who))
+        self._line.add(entry)
         try:
-            await waiting
+            await asyncio.shield(waiting)  # whoever gives up may have a place by then
         except BaseException:
-            self._queue.pop(waiting, None)
-            if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
-                self._give_place()
+            if not self._line.leave(entry):
+                self._give_place(who)
             raise
 
-    def _give_place(self) -> None:
-        for waiting in self._queue:
-            if not waiting.done():
-                del self._queue[waiting]
-                waiting.set_result(None)  # the place is theirs
-                return
-        self._free += 1
+    def _take(self, who: str) -> None:
+        self._free -= 1
+        self._taken_by[who] = taken = self._taken_by.get(who, 0) + 1
+        if who and taken >= self._most_of_one:
+            self._full.add(who)
 
-    def _taken(self, *, has_place: bool = False) -> Connection | None:
+    def _give_place(self, who: str) -> None:
+        self._free += 1
+        self._full.discard(who)
+        self._taken_by[who] -= 1
+        if not self._taken_by[who]:
+            del self._taken_by[who]
+        self._serve(self._full)
+
+    def _serve(self, besides: Container[str] = ()) -> bool:
+        """Give a place to whoever is next, and say whether anybody was."""
+        entry = self._line.first(besides)
+        if entry is not None:
+            self._line.serve(entry)
+            self._take(entry.whose.principal)
+            entry.taken()
+        return entry is not None
+
+    def _taken(self, who: str, *, has_place: bool = False) -> Connection | None:
         """Return a connection that is kept and can be used, and the place that it takes."""
         now = asyncio.get_running_loop().time()
         while self._kept:
@@ -139,22 +168,22 @@ class Pool:
             is_young = now - connection.since < self._keep_s
             if connection.usable and is_young and connection.is_quiet:
                 if not has_place:
-                    self._free -= 1
-                self._lent.add(connection)
+                    self._take(who)
+                self._lent[connection] = who
                 return connection
             connection.close()
         return None
 
-    async def _made(self) -> Connection:
+    async def _made(self, who: str) -> Connection:
         """Return a new connection for a place that was taken; without one the place is given back."""
         try:
             self._require_open()
             connection = await self._connect()
         except BaseException:
-            self._give_place()
+            self._give_place(who)
             raise
         connection.left = self._left
-        self._lent.add(connection)
+        self._lent[connection] = who
         if self._is_closed:
             connection.end()
         return connection
@@ -168,14 +197,14 @@ class Pool:
         if connection not in self._lent:
             self._kept.pop(connection, None)
             return
-        self._lent.remove(connection)
+        who = self._lent.pop(connection)
         if connection.usable and not self._is_closed:
             connection.since = asyncio.get_running_loop().time()
             self._kept[connection] = None
             self._sweep_later()
         else:
             connection.close()
-        self._give_place()
+        self._give_place(who)
 
     def _sweep_later(self) -> None:
         if self._sweeping is None:

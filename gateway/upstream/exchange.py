@@ -9,13 +9,14 @@ from yarl import URL
 
 from gateway.domain.calls import RawAnswer
 from gateway.domain.room import FREE
-from gateway.errors import EgressRefused, UpstreamFailed
+from gateway.errors import EgressRefused, UpstreamFailed, UpstreamResting
 from gateway.http1 import (
     LATE,
     ConnectFailed,
     Connection,
     Head,
     HttpFault,
+    NoPlace,
     Origin,
     Pool,
     Response,
@@ -78,6 +79,7 @@ class Exchange:
         listens: bool = False,
         abandoned: Callable[[], None] = nothing,
         look: Callable[[], None] = nothing,
+        who: str = "",
     ) -> RawAnswer:
         """Send one message, once, and return the answer: whole, or as an `EventStream`.
 
@@ -87,9 +89,10 @@ class Exchange:
         A stream that `listens` has no idle limit and a pool of its own, so that those who wait
         for news never hold up those who call. `abandoned` is called when we give up on an
         upstream that may still be working. `look` is called when there is a connection: what it raises
-        is raised, and nothing is sent.
+        is raised, and nothing is sent. `who` asks: a person, or nobody for the gateway itself.
 
         Raises:
+            UpstreamResting: Nothing was sent: there was no free connection in time.
             UpstreamFailed: No answer in time, or none of MCP.
             Challenged: The upstream refused our credential, or the lack of one.
             LimitExceeded: The answer is larger than the limits allow.
@@ -97,7 +100,7 @@ class Exchange:
         """
         pool = self._listeners if listens else self._calls
         asked = request(verb, self._common, headers, body)
-        response = await self._head(pool, verb, asked, abandoned=abandoned, look=look)
+        response = await self._head(pool, verb, asked, abandoned=abandoned, look=look, who=who)
         streams = False
         try:
             head = response.head
@@ -127,13 +130,17 @@ class Exchange:
         *,
         abandoned: Callable[[], None],
         look: Callable[[], None],
+        who: str,
     ) -> Response:
         try:
-            return await pool.send(verb, asked, look=look)
+            return await pool.send(verb, asked, look=look, who=who)
         except EgressRefused as error:
             raise UpstreamFailed(
                 "This server is where the gateway does not go.", detail=error.detail
             ) from error
+        except NoPlace as error:
+            busy = "Too many calls of the upstream server are under way; soon there may be fewer."
+            raise UpstreamResting(busy, detail="no free connection in time") from error
         except HttpFault as error:
             if isinstance(error, LATE):
                 abandoned()

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Final, Self
 
 from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
-from gateway.errors import GatewayError, UpstreamFailed
+from gateway.errors import GatewayError, UpstreamFailed, UpstreamResting
 from gateway.ports import Upstream
 from gateway.upstream.breaker import Breaker, Trial
 from gateway.upstream.replies import read_in_turn
@@ -45,7 +45,7 @@ class GuardedUpstream:
         """Send the permit's message and return the answer, its body whole or streamed.
 
         Raises:
-            UpstreamResting: Nothing was sent; the upstream has failed too often.
+            UpstreamResting: Nothing was sent; the upstream has failed too often, or is too busy.
             UpstreamFailed, CredentialRequired, LimitExceeded: As the upstream's own.
 
         """
@@ -66,6 +66,8 @@ class GuardedUpstream:
                 self._breaker.answered(trial)
             else:
                 self._breaker.succeeded()
+        except UpstreamResting:
+            raise  # it was not even asked
         except UpstreamFailed as error:
             concluded = True
             self._breaker.failed(who, trial, error.detail)

@@ -76,6 +76,7 @@ class HttpUpstream:
             listens=message.form is Form.STREAM or message.method == _LISTENS,
             abandoned=partial(self._cancel_soon, permit) if is_told else nothing,
             look=partial(permit.last_look, permit),
+            who=permit.principal.person,
         )
         return await self._sent(permit.principal, headers, send, verb=verb)
 
@@ -132,7 +133,7 @@ class HttpUpstream:
         )
 
     async def _post_beside(self, permit: Permit, body: bytes) -> None:
-        send = partial(self._exchange.send, "POST", body=body)
+        send = partial(self._exchange.send, "POST", body=body, who=permit.principal.person)
         answer = await self._sent(permit.principal, _headers_beside(permit), send)
         if isinstance(answer.body, EventStream):
             await answer.body.aclose()

@@ -118,9 +118,9 @@ async def pool(
         await made.aclose()
 
 
-async def sent(through: Pool, body: bytes = b"{}", verb: str = "POST") -> bytes:
+async def sent(through: Pool, body: bytes = b"{}", verb: str = "POST", *, who: str = "") -> bytes:
     """Send `body` and return what is answered, whole."""
-    response = await through.send(verb, request(verb, COMMON, [], body))
+    response = await through.send(verb, request(verb, COMMON, [], body), who=who)
     try:
         pieces = []
         while piece := await response.piece():

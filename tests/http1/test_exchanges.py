@@ -9,6 +9,7 @@ from gateway.http1 import (
     ConnectFailed,
     ConnectTimedOut,
     Disconnected,
+    NoPlace,
     Overdue,
     Silent,
     Waits,
@@ -274,6 +275,53 @@ async def test_who_waits_longest_for_a_connection_is_next():
     assert len(server.visits) == 1
 
 
+async def test_those_who_wait_for_a_connection_take_turns():
+    async with peer(echoes) as server, pool(server.port, most=1) as through:
+        done: list[str] = []
+
+        async def one(who: str) -> None:
+            await sent(through, who=who)
+            done.append(who)
+
+        async with asyncio.TaskGroup() as group:
+            for who in "aaaabc":
+                group.create_task(one(who))
+    assert "".join(done) == "aabcaa"
+
+
+async def test_whoever_has_half_of_the_places_lets_others_pass():
+    go_on = asyncio.Event()
+
+    async def script(visit: Visit) -> None:
+        while True:
+            await visit.asked()
+            await go_on.wait()
+            await visit.say(ok(b"{}"))
+
+    async with peer(script) as server, pool(server.port, most=4) as through:
+        asked = [asyncio.create_task(sent(through, who=who)) for who in "aaadec"]
+        await eventually(lambda: len(server.visits) == 4)
+        assert through._taken_by == {"a": 2, "d": 1, "e": 1}
+        asked[3].cancel()
+        # `a` has waited for longer, and may have no more.
+        await eventually(lambda: through._taken_by == {"a": 2, "e": 1, "c": 1})
+        go_on.set()
+        await asyncio.wait(asked)
+        assert (through._free, through._taken_by, through._full) == (4, {}, set())
+
+
+async def test_whoever_waits_is_told_at_once_that_it_is_closed():
+    async with peer(hears) as server, pool(server.port, most=1) as through:
+        asked = [asyncio.create_task(sent(through, who=who)) for who in "aab"]
+        await eventually(lambda: len(server.visits) == 1)
+        await through.aclose()
+        ends = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(one) for one in ends] == [Disconnected, ConnectFailed, ConnectFailed]
+        assert (through._free, through._taken_by) == (1, {})
+        with pytest.raises(ConnectFailed):
+            await sent(through)
+
+
 async def test_a_place_is_given_back_whatever_becomes_of_it():
     waits = Waits(connect_s=0.2, idle_s=60.0, hard_s=60.0)
     heard = asyncio.Event()
@@ -298,7 +346,7 @@ async def test_a_place_is_given_back_whatever_becomes_of_it():
         for _ in range(3):
             first = await holds_the_place()
             second = asyncio.create_task(sent(through))
-            with pytest.raises(ConnectTimedOut):
+            with pytest.raises(NoPlace):
                 await second
             third = asyncio.create_task(sent(through))
             await asyncio.sleep(0)

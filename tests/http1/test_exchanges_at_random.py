@@ -76,7 +76,7 @@ async def _play(seed: int) -> None:
                 dice.choice(calls).cancel()
             async with asyncio.timeout(60):
                 await asyncio.gather(*calls, return_exceptions=True)
-            assert (through._free, through._lent) == (_PLACES, set())
+            assert (through._free, through._lent) == (_PLACES, {})
     assert len(answered) > _ROUNDS
     assert [pair for pair in answered if pair[0] != pair[1]] == []
 

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from gateway.http1 import ConnectFailed, Origin, Response, dial, request
+from gateway.http1 import ConnectFailed, Origin, Pool, Response, dial, request
 from tests.http1.peer import (
     COMMON,
     HOST,
@@ -112,18 +112,22 @@ async def test_tiny_pieces_take_no_more_than_their_size():
     assert len(await response.piece()) == 100_000
 
 
+def waiting(through: Pool) -> int:
+    return sum(len(one) for whose in through._line._servers.values() for one in whose.values())
+
+
 async def test_who_gave_up_waiting_is_forgotten():
     async with peer(hears) as server, pool(server.port, most=1) as through:
         first = asyncio.create_task(sent(through))
         await eventually(lambda: len(server.visits) == 1)
         others = [asyncio.create_task(sent(through)) for _ in range(20)]
-        await eventually(lambda: len(through._queue) == 20)
+        await eventually(lambda: waiting(through) == 20)
         for one in others[::2]:
             one.cancel()
         await asyncio.wait(others[::2])
-        assert len(through._queue) == 10
+        assert waiting(through) == 10
         first.cancel()
-        await eventually(lambda: len(server.visits) == 2 and len(through._queue) == 9)
+        await eventually(lambda: len(server.visits) == 2 and waiting(through) == 9)
 
 
 async def test_a_name_without_an_address_is_a_fault():

@@ -6,8 +6,10 @@ import math
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
+from aiohttp import web
 
 from gateway.domain.calls import Form, Permit, RawAnswer
 from gateway.domain.tools import Profile, UpstreamId
@@ -17,6 +19,7 @@ from gateway.errors import (
     UpstreamBroke,
     UpstreamFailed,
     UpstreamResting,
+    is_nothing_done,
 )
 from gateway.ports import Upstream
 from gateway.upstream import replies
@@ -285,6 +288,55 @@ async def test_a_no_in_a_clients_place_goes_through() -> None:
         at.server.script = answers("", status=202, media=None)
         await at.upstream.reject(permit_for(profile=Profile.LEGACY, session="s"), b"{}")
         assert at.server.seen[-1].body == b"{}"
+
+
+def of(person: str, permit: Permit, *, client: str = "c") -> Permit:
+    who = replace(permit.principal, subject=person, client_id=client)
+    return replace(permit, principal=who)
+
+
+def slow_for(what: str) -> tuple[Script, asyncio.Event]:
+    """Answer what names `what` only once it is said, and all others at once."""
+    go_on = asyncio.Event()
+
+    async def script(request: web.Request) -> web.StreamResponse:
+        if what in await request.text():
+            await go_on.wait()
+        return await WELL(request)
+
+    return script, go_on
+
+
+async def test_nobody_takes_all_the_places_at_a_server() -> None:
+    script, go_on = slow_for("slow")
+    slow = permit_for(params={"name": "slow"})
+    async with opened(script, limits=Limits(connections=4)) as (upstream, server):
+        asked = [
+            asyncio.create_task(upstream.forward(of("mallory", slow, client=f"c{number}")))
+            for number in range(8)
+        ]
+        await server.until_seen(2)
+        async with asyncio.timeout(60):
+            assert (await upstream.forward(of("alice", permit_for()))).status == 200
+        assert len([one for one in server.seen if b"slow" in one.body]) == 2
+        go_on.set()
+        await asyncio.gather(*asked)
+
+
+async def test_a_wait_for_a_place_is_no_failure_of_the_server() -> None:
+    script, go_on = slow_for("slow")
+    slow, limits = permit_for(params={"name": "slow"}), Limits(connections=2)
+    timeouts = Timeouts(connect_s=2.0)
+    async with opened(script, timeouts=timeouts, limits=limits) as (upstream, server):
+        at = Guarded(upstream, server, failures=1)
+        first = [asyncio.create_task(at.asked(of(who, slow))) for who in ("mallory", "trudy")]
+        await server.until_seen(2)
+        with pytest.raises(UpstreamFailed) as raised:
+            await at.asked(of("alice", permit_for()))
+        assert (at.breaker.count(), len(server.seen)) == (0, 2)
+        assert is_nothing_done(raised.value)
+        go_on.set()
+        await asyncio.gather(*first)
 
 
 async def test_a_broken_server_harms_no_other() -> None:
