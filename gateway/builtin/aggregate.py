@@ -155,7 +155,9 @@ class Aggregate:
         except GatewayError:
             return reply
         key = who.key, call.session
-        parts = self._notices.calls.kept(key, reply.body, self._limits, label=reply.label)
+        parts = self._notices.calls.kept(
+            key, reply.body, self._limits, label=reply.label, person=who.person
+        )
         return replace(reply, body=parts)
 
     async def _requested(self, call: Call) -> Reply:

@@ -5,9 +5,11 @@ stream says has been judged, labelled and recorded when it comes here.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeAlias
 
 from gateway.builtin.mailbox import LARGE, Mailbox
@@ -24,6 +26,8 @@ MOST_LEFT: Final = 8
 """Streams of one principal that nobody reads; of more the oldest ends as if nobody could come back."""
 _OCTETS: Final = 32 * 1024**2
 """Of all streams together, read or not. What is not sent yet has its room where answers have theirs."""
+_OCTETS_OF_ONE: Final = _OCTETS // 8
+"""Of one person's, with whatever clients; what is larger is kept alone."""
 
 Key: TypeAlias = tuple[str, str]
 """A principal's key, and its sealed session."""
@@ -32,8 +36,9 @@ Key: TypeAlias = tuple[str, str]
 class _Kept:
     """One stream, and whoever reads it to its end whether or not a client does."""
 
-    def __init__(self, session: str, box: Mailbox, label: Callable[[], Label]) -> None:
-        self.session = session
+    def __init__(self, key: Key, person: str, box: Mailbox, label: Callable[[], Label]) -> None:
+        self.key = key
+        self.person = person
         self.box = box
         self.label = label
         self.pump: asyncio.Task[None] | None = None
@@ -51,11 +56,14 @@ class CallStreams:
         """`new_nonce` begins the ids of one stream's events, so that none is another's."""
         self._new_nonce = new_nonce
         self._linger_s = linger_s
-        self._kept: dict[str, dict[str, _Kept]] = {}
-        """By principal and nonce."""
+        self._kept: dict[str, _Kept] = {}
+        """By nonce."""
+        self._of: dict[str, dict[str, _Kept]] = {}
+        """The same by their person."""
         self._pumps: set[asyncio.Task[None]] = set()
-        self._octets = 0
-        """Of all that is kept."""
+        self._octets: Counter[str] = Counter()
+        """Bytes that are kept, by person."""
+        self._all = 0
 
     async def kept(
         self,
@@ -64,64 +72,59 @@ class CallStreams:
         limits: WireLimits,
         *,
         label: Callable[[], Label],
+        person: str,
     ) -> AsyncGenerator[bytes, None]:
         """Yield what `parts` say, each with an id to come back with. Whoever stops to read ends nothing.
 
-        `label` says what they have carried so far, for the run of whoever comes back.
+        `label` says what they have carried so far, for the run of whoever comes back, and `person` for
+        whom it all is.
         """
-        principal, session = key
         # Begun, they see to their own end, also where whoever reads them is ended at once.
         await anext(parts)
         nonce = self._new_nonce()
-        one = _Kept(session, Mailbox(nonce, resumable=True, grown=self._grown), label)
-        one.pump = asyncio.create_task(_pumped(principal, parts, one.box, limits))
+        box = Mailbox(nonce, resumable=True, grown=partial(self._grown, person))
+        one = _Kept(key, person, box, label)
+        one.pump = asyncio.create_task(_pumped(person, parts, box, limits))
         self._pumps.add(one.pump)
         one.pump.add_done_callback(self._pumps.discard)
-        self._kept.setdefault(principal, {})[nonce] = one
+        self._kept[nonce] = self._of.setdefault(person, {})[nonce] = one
         try:
             yield b""
-            async with aclosing(one.box.events(None, primes=True)) as events:
+            async with aclosing(box.events(None, primes=True)) as events:
                 async for event in events:
                     yield event.raw
             if one.pump.done() and not one.pump.cancelled():
                 one.pump.result()
         finally:
-            self._left(principal, nonce)
+            self._left(nonce)
 
     def asked_again(self, key: Key, after: str) -> AsyncGenerator[ServerEvent, None] | None:
         """Return the rest of the stream of which `after` is an event's id; `None` for none of ours."""
-        principal, session = key
         nonce = after.rpartition("-")[0]
-        one = self._kept.get(principal, {}).get(nonce)
-        if one is None or one.session != session:
+        one = self._kept.get(nonce)
+        if one is None or one.key != key:
             return None
-        return self._rest(principal, nonce, one, after)
+        return self._rest(nonce, one, after)
 
     def is_ours(self, after: str) -> bool:
         """Whether a stream that is kept, whosever it is, has an event with the id `after`."""
-        nonce = after.rpartition("-")[0]
-        return any(nonce in streams for streams in self._kept.values())
+        return after.rpartition("-")[0] in self._kept
 
     def end(self, key: Key) -> None:
         """Keep nothing more for a session, which has ended."""
-        principal, session = key
-        for nonce, one in tuple(self._kept.get(principal, {}).items()):
-            if one.session == session:
-                self._forget(principal, nonce)
+        for nonce in [nonce for nonce, one in self._kept.items() if one.key == key]:
+            self._forget(nonce)
 
     async def aclose(self) -> None:
         """End every stream."""
-        for principal, streams in tuple(self._kept.items()):
-            for nonce in tuple(streams):
-                self._forget(principal, nonce)
+        for nonce in tuple(self._kept):
+            self._forget(nonce)
         pumps = tuple(self._pumps)
         for pump in pumps:
             pump.cancel()
         await asyncio.gather(*pumps, return_exceptions=True)
 
-    async def _rest(
-        self, principal: str, nonce: str, one: _Kept, after: str
-    ) -> AsyncGenerator[ServerEvent, None]:
+    async def _rest(self, nonce: str, one: _Kept, after: str) -> AsyncGenerator[ServerEvent, None]:
         try:
             async with aclosing(one.box.events(after, primes=False)) as events:
                 async for event in events:
@@ -131,62 +134,81 @@ class CallStreams:
                         else replace(event, data=None, given=one.label())
                     )
         finally:
-            self._left(principal, nonce)
+            self._left(nonce)
 
-    def _left(self, principal: str, nonce: str) -> None:
+    def _left(self, nonce: str) -> None:
         """Take note that nobody reads a stream for now."""
-        streams = self._kept.get(principal, {})
-        if nonce not in streams:
+        one = self._kept.get(nonce)
+        if one is None:
             return
-        left = [name for name, one in streams.items() if one.box.left_at is not None]
+        left = [
+            name
+            for name, other in self._of[one.person].items()
+            if other.key[0] == one.key[0] and other.box.left_at is not None
+        ]
         for name in left[:-MOST_LEFT]:
-            self._forget(principal, name)
-        self._make_room()
-        self._look_again(principal, nonce)
+            self._forget(name)
+        self._make_room(one.person)
+        self._look_again(nonce)
 
-    def _look_again(self, principal: str, nonce: str) -> None:
-        loop = asyncio.get_running_loop()
-        loop.call_later(self._linger_s, self._forget_if_left, principal, nonce)
+    def _look_again(self, nonce: str) -> None:
+        asyncio.get_running_loop().call_later(self._linger_s, self._forget_if_left, nonce)
 
-    def _forget_if_left(self, principal: str, nonce: str) -> None:
-        one = self._kept.get(principal, {}).get(nonce)
+    def _forget_if_left(self, nonce: str) -> None:
+        one = self._kept.get(nonce)
         if one is None or one.box.left_at is None:
             return
         gone_s = asyncio.get_running_loop().time() - one.box.left_at
         if one.goes_nowhere and gone_s >= self._linger_s:
-            self._forget(principal, nonce)
+            self._forget(nonce)
         else:
-            self._look_again(principal, nonce)
+            self._look_again(nonce)
 
-    def _make_room(self) -> None:
-        if self._octets <= _OCTETS:
+    def _make_room(self, person: str) -> None:
+        """Have `person` keep no more than one may, and those who keep most what all may."""
+        self._shrink(person, _OCTETS_OF_ONE, spared=1)
+        if self._all > _OCTETS:
+            for most, octets in self._octets.most_common():
+                self._shrink(most, octets - max(0, self._all - _OCTETS))
+
+    def _shrink(self, person: str, most: int, *, spared: int = 0) -> None:
+        """Have `person` keep no more than `most` bytes, `spared` streams besides, if that can be."""
+        if self._octets[person] <= most:
             return
-        for streams in self._kept.values():
-            for one in streams.values():
-                if one.box.left_at is None:
-                    one.box.shed()  # it has been sent to whoever reads
-        for _, principal, nonce in sorted(self._everything_left()):
-            if self._octets <= _OCTETS:
+        own = self._of[person].items()
+        for _, one in own:
+            if one.box.left_at is None:
+                one.box.shed()  # it has been sent to whoever reads
+        left = sorted(
+            (one.box.left_at, nonce)
+            for nonce, one in own
+            if one.box.left_at is not None and one.box.octets
+        )
+        for _, nonce in left[: len(left) - spared]:
+            if self._octets[person] <= most:
                 return
-            self._forget(principal, nonce)
+            self._drop(nonce)
 
-    def _grown(self, octets: int) -> None:
-        self._octets += octets
+    def _drop(self, nonce: str) -> None:
+        """Keep nothing of a stream; its call goes on, and what it says from now on is kept again."""
+        one = self._kept[nonce]
+        if one.pump is None or one.pump.done():
+            self._forget(nonce)
+        else:
+            one.box.empty()
+
+    def _grown(self, person: str, octets: int) -> None:
+        self._octets[person] += octets
+        self._all += octets
         if octets > 0:
-            self._make_room()
+            self._make_room(person)
 
-    def _everything_left(self) -> Iterator[tuple[float, str, str]]:
-        for principal, streams in self._kept.items():
-            for nonce, one in streams.items():
-                if one.box.left_at is not None:
-                    yield one.box.left_at, principal, nonce
-
-    def _forget(self, principal: str, nonce: str) -> None:
-        streams = self._kept[principal]
-        one = streams.pop(nonce)
-        if not streams:
-            del self._kept[principal]
-        self._octets -= one.box.octets
+    def _forget(self, nonce: str) -> None:
+        one = self._kept.pop(nonce)
+        self._grown(one.person, -one.box.octets)
+        del self._of[one.person][nonce]
+        if not self._of[one.person]:
+            del self._of[one.person], self._octets[one.person]
         one.box.grown = _nobody_counts
         one.box.close()
         if one.pump is not None:

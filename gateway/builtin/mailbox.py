@@ -106,9 +106,11 @@ class Mailbox:
         self.grown(self._octets - before)
 
     def empty(self) -> None:
-        """Keep no message any more, told or not."""
+        """Keep no message any more, told or not; nobody waits for room."""
         before, self._octets = self._octets, 0
         self._kept.clear()
+        self._sent = self._last
+        self._room.set()
         self.grown(-before)
 
     def close(self) -> None:

@@ -286,7 +286,7 @@ async def test_a_stream_that_is_ended_as_it_is_begun_sees_to_its_end() -> None:
         finally:
             ended.append("one")
 
-    body = streams.kept(ME, one(), LIMITS, label=lambda: TRUSTED)
+    body = streams.kept(ME, one(), LIMITS, label=lambda: TRUSTED, person="alice")
     await anext(body)
     streams.end(ME)
     await body.aclose()
@@ -311,7 +311,8 @@ async def parts_of(*texts: str, ended: list[str] | None = None) -> AsyncIterator
 
 async def begin(streams: CallStreams, key: tuple[str, str], parts: Any) -> Any:
     """Begin to read a stream; return it, and the id that its first event had."""
-    body = streams.kept(key, parts, LIMITS, label=lambda: TRUSTED)
+    person = key[0].partition("|")[0]
+    body = streams.kept(key, parts, LIMITS, label=lambda: TRUSTED, person=person)
     assert await anext(body) == b""
     primed = await anext(body)
     found = re.match(rb"id: (\S+)\n", primed)
@@ -353,6 +354,72 @@ async def test_all_that_nobody_reads_has_bounds_together(monkeypatch: pytest.Mon
         ids.append((who, id_))
     kept = [streams.asked_again((who, "s"), id_) is not None for who, id_ in ids]
     assert kept == [False, True, True]
+    await streams.aclose()
+
+
+async def test_whoever_keeps_much_has_nothing_of_another_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(call_streams, "_OCTETS", 400)
+    streams, ended = streams_with(), list[str]()
+    body, mine = await begin(streams, ME, parts_of('"a"', ended=ended))
+    await settled()
+    await body.aclose()
+    for number in range(8):
+        other, _ = await begin(streams, ("mallory", "s"), parts_of(f'"{str(number) * 98}"'))
+        await settled()
+        await other.aclose()
+    assert streams._all <= 400
+    assert ended == []  # the call goes on
+    rest = streams.asked_again(ME, mine)
+    assert rest is not None
+    assert (await anext(rest)).raw.endswith(b'data: "a"\n\n')
+    await streams.aclose()
+
+
+async def test_a_person_keeps_so_much_with_whatever_clients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(call_streams, "_OCTETS_OF_ONE", 150)
+    streams, ids = streams_with(), []
+    keys = [(f"mallory|{client}", "s") for client in "abc"]
+    for key in (*keys, ("bob", "s")):
+        body, id_ = await begin(streams, key, parts_of(f'"{"x" * 60}"'))
+        await settled()
+        await body.aclose()
+        ids.append((key, id_))
+    kept = [streams.asked_again(key, id_) is not None for key, id_ in ids]
+    assert kept == [False, True, True, True]
+    await streams.aclose()
+
+
+async def test_a_call_goes_on_of_which_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_streams, "_OCTETS_OF_ONE", 150_000)
+    streams, go_on, said = streams_with(), asyncio.Event(), list[int]()
+
+    async def works() -> AsyncIterator[bytes]:
+        yield b""
+        for number in range(12):
+            yield data_event(b'"%d%b"' % (number, b"x" * 8_192)).raw
+            said.append(number)
+        await go_on.wait()
+        yield data_event(b'"done"').raw
+
+    body, mine = await begin(streams, ME, works())
+    await body.aclose()
+    await settled()
+    assert len(said) < 12  # it waits for room
+    other, _ = await begin(streams, ME, parts_of(f'"{"x" * 100_000}"'))
+    await settled()
+    await other.aclose()
+    await settled()
+    assert len(said) == 12
+    go_on.set()
+    await settled()
+    rest = streams.asked_again(ME, mine)
+    assert rest is not None
+    told = b"".join([event.raw async for event in rest])
+    assert [word in told for word in (b'"0x', b'"11x', b'"done"')] == [False, True, True]
     await streams.aclose()
 
 
@@ -416,14 +483,14 @@ async def test_all_that_is_kept_has_bounds_together_whoever_reads(
         assert b"xxx" in await anext(body)
         read.append((f"p{number}", id_, asyncio.ensure_future(anext(body))))
         await settled()
-    boxes = [streams._kept[who][id_.rpartition("-")[0]].box for who, id_, _ in read]
-    assert sum(box.octets for box in boxes) == streams._octets <= 150
+    boxes = [streams._kept[id_.rpartition("-")[0]].box for _, id_, _ in read]
+    assert sum(box.octets for box in boxes) == streams._all <= 150
     assert ended == []  # nobody who reads loses anything that is to come
     for _, _, reading in read:
         reading.cancel()
     await asyncio.gather(*[reading for _, _, reading in read], return_exceptions=True)
     await streams.aclose()
-    assert streams._octets == 0
+    assert (streams._all, streams._octets) == (0, {})
 
 
 async def test_what_is_large_is_sent_before_a_server_is_read_on() -> None:
