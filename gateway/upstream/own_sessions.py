@@ -1,6 +1,7 @@
 """Sessions of the gateway's own with one upstream of the legacy revisions."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -41,11 +42,13 @@ _AGAIN_S: Final = 1.0
 """The pause before a stream is opened again that ended; twice as long after each that broke."""
 _SELDOM_S: Final = 60.0
 """The longest of these."""
+_MOST_OF_ONE: Final = 32
+"""Sessions of one person, with whatever clients and what these can do."""
 _OPENING: Final = "front-open"
 _PING: Final = "front-ping"
 
-Key: TypeAlias = tuple[str, str]
-"""A principal, and the abilities of its client."""
+Key: TypeAlias = tuple[str, str, str]
+"""A principal, the abilities of its client, and its person."""
 
 
 class Session:
@@ -98,7 +101,7 @@ class Sessions:
         """`heard` is given what the upstream says beside its answers.
 
         Every `ping_s` seconds a session in which nothing is asked is tried; for `None` none is.
-        `most` is how many sessions there may be at once, whoever they are for.
+        `most` is how many sessions there may be at once, whoever they are for; one person has fewer.
         """
         self._relay = relay
         self._heard = heard
@@ -118,10 +121,11 @@ class Sessions:
             UpstreamFailed, CredentialRequired, LimitExceeded: It cannot be begun.
 
         """
-        key = (permit.principal.key, abilities_of(permit.session))
+        who = permit.principal
+        key = (who.key, abilities_of(permit.session), who.person)
         opening = self._open.get(key)
         if opening is None:
-            self._make_room()
+            self._make_room(who.person)
             opening = self._open[key] = asyncio.create_task(self._begin(key, permit))
             opening.add_done_callback(lambda task: self._begun(key, task))
         try:
@@ -295,18 +299,25 @@ class Sessions:
         """Whether this is the session of its principal and abilities, for calls to come too."""
         return _begun_in(self._open.get(session.key)) is session
 
-    def _make_room(self) -> None:
-        """End what was used longest ago, where there is no room for another one."""
-        if len(self._open) < self._most:
+    def _make_room(self, person: str) -> None:
+        """End what was used longest ago, where there is no room for another one of `person`.
+
+        It is one of their own, where they have as many as one may, or else of whoever has most.
+        """
+        held = Counter(key[2] for key in self._open)
+        is_theirs = held[person] >= _MOST_OF_ONE
+        if not is_theirs and len(self._open) < self._most:
             return
-        unused = {
-            session.used_at: key
+        unused = [
+            (-held[key[2]], session.used_at, key)
             for key, task in self._open.items()
-            if (session := _begun_in(task)) is not None and not session.under_way
-        }
+            if (not is_theirs or key[2] == person)
+            and (session := _begun_in(task)) is not None
+            and not session.under_way
+        ]
         if not unused:
             raise unusable("too many of its sessions are in use")
-        self._end_soon(unused[min(unused)])
+        self._end_soon(min(unused)[2])
 
     def _look_again(self, key: Key, session: Session, after_s: float) -> None:
         asyncio.get_running_loop().call_later(after_s, self._end_if_idle, key, session)

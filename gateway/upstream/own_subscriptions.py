@@ -141,7 +141,7 @@ class Subscriptions:
         principal = session.key[0]
         if message.method == RESOURCES_CHANGED:
             self._listeners.relisted(self._server, principal)
-        line = self._lines.get((*session.key, Profile.LEGACY))
+        line = self._lines.get((*session.key[:2], Profile.LEGACY))
         if line is not None:
             self._tell(principal, line, message)
 

@@ -13,6 +13,7 @@ from gateway.domain.decisions import Verdict
 from gateway.domain.tools import Profile
 from gateway.domain.tracing import TraceContext, client_span
 from gateway.errors import UpstreamFailed
+from gateway.upstream import own_sessions
 from gateway.upstream.own_sessions import Sessions
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.tracing import trace_headers
@@ -468,3 +469,37 @@ async def test_there_is_a_bound_to_sessions_and_the_oldest_goes_first(site: Site
         await sessions.of(first)
     await sessions.aclose()
     assert methods(site.servers[MAIL]).count("DELETE") == 2
+
+
+def of(permit: Permit, person: str, client: int = 0) -> Permit:
+    who = replace(ALICE, subject=person, client_id=f"c{client}")
+    return replace(permit, principal=who)
+
+
+async def test_a_person_has_so_many_sessions_with_whatever_clients(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_sessions, "_MOST_OF_ONE", 2)
+    permit = await permit_of(site)
+    sessions = sessions_of(site)
+    victims = await sessions.of(of(permit, "bob"))
+    others = [await sessions.of(of(permit, "mallory", number)) for number in range(3)]
+    assert await sessions.of(of(permit, "bob")) is victims
+    assert [sessions._has(one) for one in others] == [False, True, True]
+    for one in others[1:]:
+        one.under_way = 1
+    with pytest.raises(UpstreamFailed):
+        await sessions.of(of(permit, "mallory", 3))
+    await sessions.of(of(permit, "carol"))
+    await sessions.aclose()
+
+
+async def test_where_there_is_no_room_whoever_has_most_sessions_makes_it(site: Site) -> None:
+    permit = await permit_of(site)
+    sessions = sessions_of(site, most=4)
+    victims = await sessions.of(of(permit, "bob"))
+    others = [await sessions.of(of(permit, "mallory", number)) for number in range(3)]
+    await sessions.of(of(permit, "carol"))
+    assert await sessions.of(of(permit, "bob")) is victims
+    assert [sessions._has(one) for one in others] == [False, True, True]
+    await sessions.aclose()
