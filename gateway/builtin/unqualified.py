@@ -34,6 +34,8 @@ _KINDS: Final = {TOOLS_CALL: Kind.TOOL, "prompts/get": Kind.PROMPT}
 _ASK_S: Final = 300.0
 """How long a user may take to choose, in a session."""
 _MOST_ASKED: Final = 1_000
+_MOST_ASKED_OF_ONE: Final = 8
+"""Of one person, with whatever clients."""
 _FORMS_SINCE: Final = "2025-06-18"
 _FORM: Final = "e"
 _EVENTS: Final = (("content-type", "text/event-stream"), ("cache-control", "no-cache"))
@@ -66,8 +68,8 @@ class Unqualified:
         self._priority = tuple(map(UpstreamId, priority))
         self._new_id = new_id
         self._patience_s = patience_s
-        self._asked: dict[str, tuple[str, asyncio.Future[str | None]]] = {}
-        """The session that was asked, by the question's id, and who waits for the answer."""
+        self._asked: dict[str, tuple[str, asyncio.Future[str | None], str]] = {}
+        """The session that was asked, by the question's id, who waits for the answer, and the person."""
 
     def concerns(self, call: Call) -> bool:
         """Whether `call` names a tool or prompt without its server, and none of ours."""
@@ -99,7 +101,7 @@ class Unqualified:
         if len(candidates) > 1 and call.script is None:
             if call.profile is Profile.MODERN and ways_to_ask(call).form:
                 return _reply(call, asking_result(message.params["name"], candidates))
-            if _takes_forms(call) and len(self._asked) < _MOST_ASKED:
+            if _takes_forms(call) and self._may_ask(call.asker):
                 return Reply(
                     status=HTTPStatus.OK, headers=_EVENTS, body=self._asking(call, candidates)
                 )
@@ -121,6 +123,11 @@ class Unqualified:
         if not waiting[1].done():
             waiting[1].set_result(chosen(call.message.params))
         return Reply(status=HTTPStatus.ACCEPTED, headers=(), body=b"")
+
+    def _may_ask(self, person: str) -> bool:
+        """Whether there is room for one more question that waits, of all and of `person`."""
+        theirs = sum(of == person for *_, of in self._asked.values())
+        return theirs < _MOST_ASKED_OF_ONE and len(self._asked) < _MOST_ASKED
 
     def _decided(self, kind: Kind, candidates: Sequence[str]) -> str | None:
         """Return the candidate that the operator's order of servers chooses, if it does."""
@@ -152,7 +159,7 @@ class Unqualified:
         id_ = f"/{self._new_id()}"
         name: str | None = None
         future: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._asked[id_] = (call.session or "", future)
+        self._asked[id_] = (call.session or "", future, call.asker)
         try:
             request = asking_request(id_, call.message.params["name"], candidates)
             yield data_event(request).raw

@@ -328,6 +328,28 @@ async def test_nobody_else_answers_for_the_user(session: Session) -> None:
     assert (await session.answer(asked["id"], accepted)).code is not None
 
 
+async def test_a_person_is_asked_so_much_at_once_and_others_are_asked_all_the_same(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unqualified, "_MOST_ASKED_OF_ONE", 2)
+    site = session.site
+    site.house.gate.people["bob"] = BOB
+    bob = await Session(site, "bob").begin({"elicitation": {}})
+    streams = [Stream(await session.ask(search())) for _ in range(2)]
+    for stream in streams:
+        assert (await stream.next())["method"] == "elicitation/create"
+    third = await session.ask(search())
+    assert isinstance(third.body, bytes)  # it is told the names, and asks nobody
+    assert len(namesakes(await Seen.of(third))) == 2
+    others = Stream(await bob.ask(search()))
+    assert (await others.next())["method"] == "elicitation/create"
+    await streams[0].aclose()
+    again = Stream(await session.ask(search()))
+    assert (await again.next())["method"] == "elicitation/create"
+    for stream in (streams[1], others, again):
+        await stream.aclose()
+
+
 async def test_a_user_who_never_answers_is_not_waited_for_for_ever(session: Session) -> None:
     session.site.aggregate._unqualified._patience_s = 0.01
     stream = Stream(await session.ask(search()))
