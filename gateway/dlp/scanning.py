@@ -10,8 +10,8 @@ from typing import Any, Final
 from gateway.dlp.detector import Detector, Look
 from gateway.domain._value import value
 from gateway.domain.document import item_path, member_path
-from gateway.domain.rewriting import spellings, texts_of_blocks
-from gateway.flow.content import BINARY, pieces, text_of
+from gateway.domain.rewriting import is_media, spellings, texts_of_blocks
+from gateway.flow.content import pieces, text_of
 
 _MOST: Final = 256
 """Findings that policy is told of one document; what goes beyond is told at `$`."""
@@ -87,7 +87,7 @@ class _Findings:
                 waiting += [
                     (inner, self._named(path, member), "" if member in aside else member)
                     for member, inner in node.items()
-                    if not (member == "data" and node.get("type") in BINARY)
+                    if not (member == "data" and is_media(node))
                 ][::-1]
             elif isinstance(node, list):
                 self._edges(node, path)

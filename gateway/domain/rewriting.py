@@ -6,7 +6,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from decimal import Decimal
 from itertools import accumulate
 from typing import Any, AnyStr, Final
@@ -20,9 +19,37 @@ _NO_BASE64: Final = re.compile("[^A-Za-z0-9+/]")
 _URL_SAFE: Final = str.maketrans("-_", "+/")
 _MEDIA: Final = (
     b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"RIFF", b"OggS", b"ID3", b"\xff\xfb",
-    b"fLaC",
+    b"\xff\xf3", b"fLaC", b"\x1aE\xdf\xa3",
 )  # fmt: skip
 """How pictures and sounds begin, which hold no text but what stands in them in the clear."""
+_BLOCKS: Final = ("image", "audio")
+
+
+def is_media(holder: Mapping[str, Any]) -> bool:
+    """Tell whether the `data` of `holder` is a picture or a sound in proper base64: nothing to be read.
+
+    It says so itself, and begins as one. What only says so may be read as what it is by whoever gets it.
+    """
+    text = holder.get("data")
+    if not (holder.get("type") in _BLOCKS and isinstance(text, str)):
+        return False
+    octets = octets_in(text) or b""
+    return octets.startswith(_MEDIA) and _text_in(octets) is None
+
+
+def octets_in(text: str) -> bytes | None:
+    """Return what `text` is in proper base64; `None` where it is in none."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return None
+
+
+def _text_in(octets: bytes) -> str | None:
+    try:
+        return None if b"\0" in octets else octets.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def spellings(number: float) -> tuple[str, ...]:
@@ -124,13 +151,11 @@ class Rewriter:
 
         What is in no proper base64 is a text; some readers decode it nevertheless.
         """
-        try:
-            octets = base64.b64decode(text, validate=True)
-        except ValueError:
+        octets = octets_in(text)
+        if octets is None:
             return _encode(self.mark) if self._in_clear(_decoded(text)) else self.text(text)
-        with suppress(UnicodeDecodeError):
-            if b"\0" not in octets:
-                return _encode(self.text(octets.decode())) if octets else text
+        if (told := _text_in(octets)) is not None:
+            return _encode(self.text(told)) if octets else text
         clear = octets.startswith(_MEDIA) and not self._in_clear(octets)
         return text if clear else _encode(self.mark)
 
@@ -159,7 +184,7 @@ def _decoded(text: str) -> bytes:
 def _is_encoded(holder: Mapping[str, Any], name: str) -> bool:
     if name == "blob":
         return True
-    return name == "data" and ("mimeType" in holder or holder.get("type") in ("image", "audio"))
+    return name == "data" and ("mimeType" in holder or holder.get("type") in _BLOCKS)
 
 
 def _encode(text: str) -> str:

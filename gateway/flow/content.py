@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Confidentiality, Integrity, Label
+from gateway.domain.rewriting import is_media
 from gateway.flow.credentials import CREDENTIALS
 from gateway.flow.decoding import decoded_forms
 from gateway.flow.folding import hides_text, is_suspicious, revealed
@@ -51,8 +52,6 @@ _CLASSES: tuple[tuple[str, tuple[Sign, ...]], ...] = (
     ("instructions_in_result", INSTRUCTIONS),
 )
 _UNNAMED = frozenset({"", "text"})
-BINARY = frozenset({"image", "audio"})
-"""Blocks whose `data` is no text."""
 
 _ENCODED = (
     r"[A-Za-z0-9+/_-]{24}",
@@ -97,8 +96,7 @@ def text_of(content: Any) -> tuple[str, bool]:
     while waiting:
         name, node = waiting.pop()
         if isinstance(node, dict):
-            kind = node.get("type")
-            if isinstance(kind, str) and kind in BINARY:
+            if "data" in node and is_media(node):
                 node = {key: member for key, member in node.items() if key != "data"}
             waiting += reversed(node.items())
         elif isinstance(node, list):

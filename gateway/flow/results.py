@@ -12,6 +12,7 @@ from gateway.domain._value import value
 from gateway.domain.document import DEEPEST, is_plain_name
 from gateway.domain.nodes import require_small
 from gateway.domain.paths import Path, parse_path, selected
+from gateway.domain.rewriting import is_media, octets_in
 from gateway.flow.decoding import from_base64
 from gateway.flow.forms import is_iban
 from gateway.flow.words import singular, words_of
@@ -86,9 +87,9 @@ def besides(result: Mapping[str, Any]) -> Iterator[str]:
         node = waiting.pop()
         if isinstance(node, dict):
             for name, member in node.items():
-                if name == "blob" and isinstance(member, str):
-                    if text := from_base64(member):
-                        yield from texts_of(_parsed(text))
+                is_blob = name == "blob" and isinstance(member, str)
+                if is_blob and (text := from_base64(member)):
+                    yield from texts_of(_parsed(text))
                 elif not _is_silent(name, member, node):
                     waiting += (member,) if is_plain_name(name) else (member, name)
         elif isinstance(node, list):
@@ -100,7 +101,9 @@ def besides(result: Mapping[str, Any]) -> Iterator[str]:
 def _is_silent(name: str, member: Any, node: Mapping[str, Any]) -> bool:
     if name in _WORDS:
         return isinstance(member, str) and _WORD.fullmatch(member) is not None
-    return name == "data" and node.get("type") in ("image", "audio")
+    if name == "blob":
+        return isinstance(member, str) and octets_in(member) is not None
+    return name == "data" and is_media(node)
 
 
 def _text_in(block: Mapping[str, Any]) -> Any:

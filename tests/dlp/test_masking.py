@@ -55,6 +55,42 @@ def test_numbers_names_and_encoded_content_are_masked() -> None:
     assert str(number) not in json.dumps(masked)
 
 
+PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n\xff" + f"it is {KEY}".encode()).decode()
+
+
+@pytest.mark.parametrize("kind", ["image", "audio", "file", ["image"], {"image": 1}])
+@pytest.mark.parametrize(
+    "said",
+    [
+        KEY,
+        f"it is {KEY}",
+        {"anything": KEY},
+        [KEY],
+        base64.b64encode(f"it is {KEY}".encode()).decode(),
+        base64.b64encode(f"GIF89a: it is {KEY}".encode()).decode(),
+        f"{PICTURE} {KEY}",
+    ],
+)
+def test_what_only_calls_itself_a_picture_is_looked_at(kind: Any, said: Any) -> None:
+    content = {"blocks": [{"type": kind, "data": said}]}
+    (row,) = told(scan(DETECTOR, content))
+    assert (row["class"], row["path"][:16]) == ("api_key", "$.blocks[0].data")
+    assert KEY not in json.dumps(masker(mask=["credential"]).of(content))
+
+
+@pytest.mark.parametrize("kind", ["image", "audio"])
+def test_a_picture_is_known_by_how_it_begins_and_not_looked_at(kind: str) -> None:
+    paths = [
+        [row.path for row in scan(DETECTOR, content)]
+        for content in (
+            {"type": kind, "data": PICTURE},
+            {"type": kind, "data": PICTURE, "of": KEY},
+            {"type": "file", "data": PICTURE},
+        )
+    ]
+    assert paths == [[], ["$.of"], ["$.data"]]
+
+
 def test_what_stands_over_the_edge_of_two_blocks_is_masked_in_both() -> None:
     blocks = [
         {"type": "text", "text": f"it is {CARD[:9]}"},

@@ -209,9 +209,17 @@ def test_what_stands_over_the_edge_of_a_piece_is_read(before: int) -> None:
 
 
 def test_pictures_are_no_text() -> None:
-    image = {"type": "image", "mimeType": "image/png", "data": "A" * (2 * LONGEST_READ)}
+    begins = base64.b64encode(b"\x89PNG\r\n\x1a\n\0").decode()
+    picture = begins + "A" * (2 * LONGEST_READ)
+    image = {"type": "image", "mimeType": "image/png", "data": picture}
     assert content_label({"content": [image]}) == (BOTTOM, ())
     assert content_label({"content": [{**image, "note": SECRETS[2]}]})[1] == (SECRET,)
+
+
+@pytest.mark.parametrize("kind", ["image", "audio", ["image"]])
+@pytest.mark.parametrize("said", [f"it is {SECRETS[2]}", {"anything": SECRETS[2]}, [SECRETS[2]]])
+def test_what_only_calls_itself_a_picture_is_read(kind: Any, said: Any) -> None:
+    assert SECRET in content_label({"structuredContent": {"type": kind, "data": said}})[1]
 
 
 @pytest.mark.parametrize(

@@ -260,6 +260,22 @@ async def test_a_record_holds_no_secret_in_any_form(house: House, said: str) -> 
     assert "Mistral" not in kept
 
 
+@pytest.mark.parametrize("kind", ["image", "audio", ["image"]])
+async def test_what_only_calls_itself_a_picture_is_found_and_stands_in_no_record(
+    house: House, kind: Any
+) -> None:
+    body = {"type": kind, "data": KEY}
+    house.server.answer = lambda permit: result(permit, {"content": [], "structuredContent": body})
+    seen = await house.handle(house.call("send", {"to": "eve", "body": body}))
+    assert [row["path"] for row in asked(house)["arguments"]] == ["$.body.data"]
+    assert [row["path"] for row in asked(house, "result")["result"]] == ["$.structuredContent.data"]
+    # Of an answer's bytes a record keeps a keyed hash.
+    kept = [{n: f for n, f in r.fields.items() if n != "result"} for r in house.audit.records]
+    assert KEY not in json.dumps(kept, default=str)
+    assert seen.json["result"]["structuredContent"]["type"] == kind
+    assert KEY.encode() not in seen.bytes
+
+
 @pytest.mark.parametrize("verdict", [Verdict.ALLOW, Verdict.ASK])
 async def test_where_a_tasks_question_is_answered_tokens_stay_tokens(verdict: Verdict) -> None:
     rule = ToolRule(effect=Effect.EGRESS, destination=("to",), payload=("body",))
