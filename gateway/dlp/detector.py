@@ -12,10 +12,10 @@ from gateway.domain._value import value
 from gateway.domain.bounded import Bounded
 from gateway.flow.decoding import decoded_forms
 from gateway.flow.folding import is_suspicious, revealed
-from gateway.flow.signs import Sign, Triggers
+from gateway.flow.signs import Found, Sign, Triggers
 
-_MOST_PHONES: Final = 1024
-"""Telephone numbers of one text that are held against the plans of a dozen countries; more are believed."""
+_MOST_PHONES: Final = 256
+"""Telephone numbers of one document that are held against the plans of a dozen countries; more are believed."""
 _MOST_FORMS: Final = 4096
 """Texts that are encoded in one; they are looked at together."""
 _WHOLE: Final = frozenset({"percent", "html", "escapes"})
@@ -62,6 +62,45 @@ class Look:
 
 
 NOTHING: Final = Look()
+
+
+class TooMuch(Exception):
+    """Looking through a document takes longer than it may where it is done."""
+
+
+class Work:
+    """What looking through one document may take yet, and what its telephone numbers came to."""
+
+    def __init__(self, left: float = float("inf")) -> None:
+        """`left` is in numbers that are held against the plan of one country: some 25 us each."""
+        self._left = left
+        self._phones: dict[tuple[Any, bytes], bool] = {}
+
+    def spend(self, much: int) -> None:
+        """Take note that so much is about to be done.
+
+        Raises:
+            TooMuch: There is not so much left.
+
+        """
+        self._left -= much
+        if self._left < 0:
+            raise TooMuch
+
+    def is_real(self, sign: Sign, found: Found) -> bool:
+        """Tell whether what was `found` is of `sign`; a telephone's number is looked up once.
+
+        Raises:
+            TooMuch: As `spend`.
+
+        """
+        if sign.of != "phone":
+            return sign.is_real(found)
+        key = sign.is_real, found[1]
+        if key not in self._phones and len(self._phones) < _MOST_PHONES:
+            self.spend(12)
+            self._phones[key] = sign.is_real(found)
+        return self._phones.get(key, True)
 
 
 class Finder(Protocol):
@@ -112,33 +151,45 @@ class Detector:
             return True
         return self._triggers.any_in(text.encode("utf-8", "surrogatepass"))
 
-    def look(self, text: str, name: str = "") -> Look:
+    def look(self, text: str, name: str = "", work: Work | None = None) -> Look:
         """Return what stands in `text`, the value of the member `name`. Linear in its length.
 
-        A name tells what its value is ("password"), and is no part of it.
+        A name tells what its value is ("password"), and is no part of it. `work` is of the document.
+
+        Raises:
+            TooMuch: It takes more than is left of `work`.
+
         """
-        found, is_encoded = self._plain(text, name)
+        work = Work() if work is None else work
+        found, is_encoded = self._plain(text, name, work)
         hidden: frozenset[str] = frozenset()
         if is_encoded or is_suspicious(text):
-            hidden = frozenset(self._hidden(text, name, found))
+            hidden = frozenset(self._hidden(text, name, found, work))
         if not found and not hidden:
             return NOTHING
         return Look(spans=found, hidden=hidden, classes=hidden.union(span.of for span in found))
 
-    def look_at_name(self, name: str) -> Look:
-        """Return what stands in a member's name; where that is nothing, it is `empty` from now on."""
-        look = self.look(name)
+    def look_at_name(self, name: str, work: Work | None = None) -> Look:
+        """Return what stands in a member's name; where that is nothing, it is `empty` from now on.
+
+        Raises:
+            TooMuch: As `look`.
+
+        """
+        look = self.look(name, work=work)
         if not look.classes and len(name) <= _LONGEST_NAME:
             self.empty.put(name, True, len(name))
         return look
 
-    def runs(self, text: str, of: Collection[str], name: str = "") -> Iterator[tuple[int, int]]:
+    def runs(
+        self, text: str, of: Collection[str], name: str, work: Work
+    ) -> Iterator[tuple[int, int]]:
         """Yield where in `text` runs stand (characters) that encode something of one of the classes."""
         for run in _RUN.finditer(text):
-            if not set(self._hidden(run[0], name, ())).isdisjoint(of):
+            if not set(self._hidden(run[0], name, (), work)).isdisjoint(of):
                 yield run.span()
 
-    def _hidden(self, text: str, name: str, found: Sequence[Span]) -> Iterator[str]:
+    def _hidden(self, text: str, name: str, found: Sequence[Span], work: Work) -> Iterator[str]:
         """Yield the classes of what `text` has in another form, beside what was `found` in it as it is."""
         known = set(_said(text, found))
         forms = list(islice(decoded_forms(text, most_runs=_MOST_FORMS), _MOST_FORMS))
@@ -146,25 +197,25 @@ class Detector:
         if is_suspicious(text):
             anew.append(revealed(text))
         for form in anew:
-            spans, _ = self._plain(form, name)
+            spans, _ = self._plain(form, name, work)
             yield from (of for of, said in _said(form, spans) if (of, said) not in known)
         # A look costs the same for one word as for many of them.
         between = f"\n{name}: " if 0 < len(name) <= _LONGEST_NAME else "\n"
         others = (form.text for form in forms if not _WHOLE.issuperset(form.how.split("+")))
         if inner := between.join(others):
-            yield from (span.of for span in self._plain(inner, name)[0])
+            yield from (span.of for span in self._plain(inner, name, work)[0])
 
-    def _plain(self, text: str, name: str) -> tuple[tuple[Span, ...], bool]:
+    def _plain(self, text: str, name: str, work: Work) -> tuple[tuple[Span, ...], bool]:
         """Return what stands in `text` as it is, and whether something may be encoded there."""
         before = f"{name}: ".encode("utf-8", "surrogatepass") if name else b""
         octets = before + text.encode("utf-8", "surrogatepass")
         hits = self._triggers.hits(octets)
+        work.spend(1 + (len(octets) // 32 if hits else 0))
         found: list[Span] = []
         for sign in (self._signs[hit] for hit in hits if hit < len(self._signs)):
-            for at, match in enumerate(sign.pattern.finditer(octets)):
+            for match in sign.pattern.finditer(octets):
                 start, end = match.span(sign.part)
-                is_believed = sign.of == "phone" and at >= _MOST_PHONES
-                if end > len(before) and (is_believed or sign.is_real(match)):
+                if end > len(before) and work.is_real(sign, match):
                     start = max(start - len(before), 0)
                     found.append(Span(start=start, end=end - len(before), of=sign.of))
         for finder in self._finders:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
-from gateway.dlp.detector import Detector, Span
+from gateway.dlp.detector import Detector, Span, Work
 from gateway.domain.decisions import Duty, Obligation
 from gateway.domain.rewriting import Rewriter, cut_over_edges
 from gateway.errors import Denied
@@ -29,7 +29,7 @@ class Masker(Rewriter):
         for obligation in obligations:
             if obligation.duty in DUTIES:
                 named[obligation.duty] |= set(obligation.detail["classes"])
-        self._detector = detector
+        self._detector, self._work = detector, Work()
         self._token = token
         self._dropped = _classes(detector, named[Duty.DROP])
         self._tokens = _classes(detector, named[Duty.TOKENIZE] - named[Duty.MASK]) - self._dropped
@@ -38,7 +38,7 @@ class Masker(Rewriter):
 
     def text(self, text: str, name: str = "") -> str:
         """Return `text` with something else in place of all that is to be masked."""
-        look = self._detector.look(text, name)
+        look = self._detector.look(text, name, self._work)
         wanted = look.classes & self._all
         if not wanted:
             return text
@@ -49,11 +49,11 @@ class Masker(Rewriter):
 
     def shows(self, text: str, name: str = "") -> bool:
         """Tell whether something that is to be masked stands in `text`."""
-        return bool(self._detector.look(text, name).classes & self._all)
+        return bool(self._detector.look(text, name, self._work).classes & self._all)
 
     def joined(self, texts: Sequence[str]) -> Sequence[str]:
         """Return `texts` without what stands over an edge of two of them."""
-        look = self._detector.look("".join(texts))
+        look = self._detector.look("".join(texts), work=self._work)
         told = cut_over_edges(
             [text.encode("utf-8", "surrogatepass") for text in texts],
             [(s.start, s.end, f"[{s.of}]".encode()) for s in look.spans if s.of in self._all],
@@ -80,11 +80,11 @@ class Masker(Rewriter):
         if not hidden:
             return text
         at, parts = 0, []
-        for start, end in self._detector.runs(text, hidden, name):
+        for start, end in self._detector.runs(text, hidden, name, self._work):
             parts += [text[at:start], self.mark]
             at = end
         told = "".join([*parts, text[at:]])
-        left = self._detector.look(told, name).classes & set(hidden)
+        left = self._detector.look(told, name, self._work).classes & set(hidden)
         return self.mark if left else told
 
 

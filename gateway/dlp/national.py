@@ -94,7 +94,10 @@ def _valid(module: str, group: int) -> Callable[[Found], bool]:
         number: bytes = found[group]
         if len(set(number)) <= 2:  # noqa: PLR2004 - 111-11-1111
             return False
-        return _validator(module)(number.decode("ascii", "replace"))
+        try:
+            return _validator(module)(number.decode("ascii", "replace"))
+        except LookupError:  # of a place that its table has without a name
+            return False
 
     return is_real
 

@@ -7,7 +7,7 @@ from dataclasses import field
 from itertools import chain, pairwise
 from typing import Any, Final
 
-from gateway.dlp.detector import Detector, Look
+from gateway.dlp.detector import Detector, Look, Work
 from gateway.domain._value import value
 from gateway.domain.document import item_path, member_path
 from gateway.domain.rewriting import is_media, spellings, texts_of_blocks
@@ -33,15 +33,21 @@ class Finding:
     """What was found, as it stands there; of what is there in another form, nothing."""
 
 
-def scan(detector: Detector, content: Any, named: Collection[str] = ()) -> tuple[Finding, ...]:
+def scan(
+    detector: Detector, content: Any, named: Collection[str] = (), left: float = float("inf")
+) -> tuple[Finding, ...]:
     """Return what stands in `content`: in its texts, numbers and names, and in what they encode.
 
     `named` are names of its own members that say what whoever reads it wants, and nothing of their
-    values.
+    values. `left` is how much it may take, as `Work` counts it.
+
+    Raises:
+        TooMuch: It takes more.
+
     """
     if not may_find(detector, content):
         return ()
-    found = _Findings(detector)
+    found = _Findings(detector, Work(left))
     found.walk(content, "$", "", frozenset(named))
     return found.all()
 
@@ -71,8 +77,8 @@ def _over_edges(content: Any) -> Iterator[str]:
 
 
 class _Findings:
-    def __init__(self, detector: Detector) -> None:
-        self._detector = detector
+    def __init__(self, detector: Detector, work: Work) -> None:
+        self._detector, self._work = detector, work
         self._groups = detector.groups
         self._counts: Counter[tuple[str, str]] = Counter()
         self._values: dict[tuple[str, str], list[str]] = {}
@@ -124,7 +130,7 @@ class _Findings:
         at = member_path(path, member)
         if self._detector.empty.get(member):
             return at
-        look = self._detector.look_at_name(member)
+        look = self._detector.look_at_name(member, self._work)
         if not look.classes:
             return at
         at = member_path(path, f"[{min(look.classes)}]")
@@ -132,7 +138,7 @@ class _Findings:
         return at
 
     def _look(self, text: str, path: str, name: str) -> bool:
-        look = self._detector.look(text, name)
+        look = self._detector.look(text, name, self._work)
         self._note(look, text, path)
         return bool(look.classes)
 
@@ -141,8 +147,8 @@ class _Findings:
         texts = texts_of_blocks(items)
         if len(texts) < 2:  # noqa: PLR2004 - two have an edge
             return
-        joined = "".join(texts)
-        for span in over_edges(self._detector.look(joined), texts):
+        look = self._detector.look("".join(texts), work=self._work)
+        for span in over_edges(look, texts):
             self.add(span.of, path, ())
 
     def _note(self, look: Look, text: str, path: str) -> None:

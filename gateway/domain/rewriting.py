@@ -30,11 +30,9 @@ def is_media(holder: Mapping[str, Any]) -> bool:
 
     It says so itself, and begins as one. What only says so may be read as what it is by whoever gets it.
     """
-    text = holder.get("data")
-    if not (holder.get("type") in _BLOCKS and isinstance(text, str)):
-        return False
-    octets = octets_in(text) or b""
-    return octets.startswith(_MEDIA) and _text_in(octets) is None
+    text, kind = holder.get("data"), holder.get("type")
+    octets = octets_in(text) if kind in _BLOCKS and isinstance(text, str) else None
+    return octets is not None and octets.startswith(_MEDIA) and _text_in(octets) is None
 
 
 def octets_in(text: str) -> bytes | None:

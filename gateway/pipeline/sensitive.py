@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from gateway.dlp.detector import Detector
+from gateway.dlp.detector import Detector, TooMuch
 from gateway.dlp.masking import DUTIES, Masker
-from gateway.dlp.scanning import Finding, may_find, over_edges, scan, told
+from gateway.dlp.scanning import Finding, over_edges, scan, told
 from gateway.dlp.values import TOKEN, RunValues, ValueMemory
 from gateway.domain.calls import Call, Permit
 from gateway.domain.decisions import Duty, Obligation
@@ -33,8 +33,8 @@ MASKING: Final = QUICK_NODES + 1
 _MIRRORED: Final = "mcp-param-"
 _TAKES_TOKENS: Final = frozenset({"tools/call", "prompts/get"})
 _NEVER_RECORDED: Final = frozenset({"credential", "password"})
-_FEW_OCTETS: Final = 1024
-"""Of a message; to look at so much for whatever stands there takes some milliseconds at most."""
+_AT_ONCE: Final = 200
+"""How much looking may take on the event loop, as `Work` counts it: some milliseconds."""
 _TAIL: Final = 512
 """Characters of an event that the next one may go on from."""
 
@@ -110,8 +110,12 @@ class Sensitive:
 
         """
         told_to_server, size = said(call.message), len(call.message.body)
-        nodes, named = self._nodes(size, told_to_server), _named(pin)
-        found = await in_turn(principal.person, nodes, scan, self._detector, told_to_server, named)
+        nodes, named = self._nodes(size), _named(pin)
+        asked, who = (self._detector, told_to_server, named), principal.person
+        try:
+            found = await in_turn(who, nodes, scan, *asked, _AT_ONCE)
+        except TooMuch:
+            found = await in_turn(who, MASKING, scan, *asked)
         if not found:
             return NOTHING_FOUND
         prompt = "" if task is None or task.prompt is None else task.prompt
@@ -134,16 +138,21 @@ class Sensitive:
         """
         before = None if edge is None else edge.text
         who = permit.principal.person
-        nodes = self._nodes(size, content) if before is None else MASKING
-        found = await finished(who, nodes, self._in_content, content, before)
+        nodes = self._nodes(size) if before is None else MASKING
+        try:
+            found = await finished(who, nodes, self._in_content, content, before, _AT_ONCE)
+        except TooMuch:
+            found = await finished(who, MASKING, self._in_content, content, before)
         if found:
             known = self._values.of(permit.principal.person, permit.run.id)
             known.note(permit.call.server, (text for one in found for text in one.values))
             self._values.keep(permit.principal.person, permit.run.id, known)
         return told(found) if found else []
 
-    def _in_content(self, content: Mapping[str, Any], before: str | None) -> list[Finding]:
-        found = list(scan(self._detector, content))
+    def _in_content(
+        self, content: Any, before: str | None, left: float = float("inf")
+    ) -> list[Finding]:
+        found = list(scan(self._detector, content, left=left))
         if before and (text := _running(_params(content))):
             pair = [before, text]
             look = self._detector.look("".join(pair))
@@ -154,17 +163,9 @@ class Sensitive:
             ]
         return found
 
-    def _nodes(self, size: int, content: Any) -> int:
-        """Return how much it is to look through `content`, of a message of `size` bytes.
-
-        What has something to look at twice takes a hundred times what the rest does.
-        """
-        nodes = most_nodes(size)
-        if self._detector.is_slow:
-            return max(nodes, MASKING)
-        if size > _FEW_OCTETS and nodes <= QUICK_NODES and may_find(self._detector, content):
-            return MASKING
-        return nodes
+    def _nodes(self, size: int) -> int:
+        """Return how much it is to look through a message of `size` bytes, if there is little in it."""
+        return MASKING + size if self._detector.is_slow else most_nodes(size)
 
     def masker(self, permit: Permit, obligations: Iterable[Obligation]) -> Masker | None:
         """Return what masks as `obligations` say, or `None` where they say nothing of it."""

@@ -1,9 +1,13 @@
 """What is found in texts, whatever hides it, and what only looks alike."""
 
+from typing import Any
+
+import phonenumbers
 import pytest
 
 from gateway.dlp.detector import Detector
 from gateway.dlp.lists import made_list, read_list
+from gateway.dlp.scanning import scan
 from gateway.flow.decoding import MOST_DECODED
 from tests.dlp.texts import CARD, IBAN, KEY, NOT_THERE, PEM, THERE
 
@@ -118,5 +122,26 @@ def test_telephone_numbers_that_nobody_checks_any_more_are_believed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("gateway.dlp.detector._MOST_PHONES", 2)
-    look = Detector().look("+4930123456 +1000000000 +49301234567 +1000000000")
+    look = Detector().look("+4930123456 +1000000000 +49301234567 +1000000001 +1000000000")
     assert [span.start for span in look.spans] == [0, 24, 37]
+
+
+def test_the_telephone_numbers_of_a_document_are_looked_up_once_and_so_many_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However often they stand there, and in whatever form: each costs the plans of a dozen countries."""
+    looked: list[str] = []
+    parse = phonenumbers.parse
+
+    def noting(number: str, region: str | None) -> Any:
+        looked.append(number)
+        return parse(number, region)
+
+    monkeypatch.setattr(phonenumbers, "parse", noting)
+    said = " ".join(f"sms 12345678{at:04d}" for at in range(30))
+    forms = "%41" * 4 + "&amp;" * 4 + r"\x41" * 4
+    scan(DETECTOR, {"content": [{"text": said + forms}, {"text": said}], "again": said})
+    assert len(looked) == 12 * len({*looked}) == 12 * 30
+    looked.clear()
+    scan(DETECTOR, [f"sms 1234567{at:04d}" for at in range(2_000)])
+    assert len({*looked}) == 256

@@ -55,6 +55,7 @@ THERE: dict[str, tuple[str, str]] = {
 """What is there, and of which class."""
 
 NOT_THERE = (
+    "351061199701019703",
     "password: required",
     "api_key=YOUR_API_KEY and token = xxxxxxxxxxxxxxxx",
     '{"nextPageToken": "CAUQAA3u2kDk38sK38f", "sync_token": "a8f7d6e5c4b3a2910"}',

@@ -1,7 +1,9 @@
 """What takes long for a large message is done beside the event loop, and for a small one at once."""
 
 import asyncio
+import base64
 import json
+import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,6 +15,7 @@ import rfc8785
 
 from gateway import turns
 from gateway.dlp.masking import Masker
+from gateway.dlp.scanning import scan
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.flow import Run, RunId, Task
@@ -479,8 +482,9 @@ async def test_what_is_found_and_masked_is_so_beside_the_loop(
 
         @wraps(work)
         def done(*args: Any, **kwargs: Any) -> Any:
+            found = work(*args, **kwargs)
             ran.append((name, threading.get_ident()))
-            return work(*args, **kwargs)
+            return found
 
         monkeypatch.setattr(holder, name, done)
 
@@ -492,12 +496,46 @@ async def test_what_is_found_and_masked_is_so_beside_the_loop(
     house.rule.says = lambda q: decision(
         Verdict.ALLOW, obligations=[mask] if q["phase"] == "result" else []
     )
-    said = f"tel 030 1234567, use {KEY} " * 60
+    said = " ".join(f"tel 030 {at}, use {KEY}" for at in range(1_234_567, 1_234_627))
     house.server.answer = lambda permit: result(permit, text(said))
     assert (await house.handle(house.call("search", {"q": said}))).code is None
     assert {name for name, _ in ran} == {"scan", "of"}
 
     assert threading.get_ident() not in {thread for _, thread in ran}
+
+
+SMALL = [
+    " ".join(f"sms 12345678{at:04d}" for at in range(46)),
+    base64.b64encode(" ".join(f"sms 12345678{at:04d}" for at in range(34)).encode()).decode(),
+    " ".join(f"4{at:015d}" for at in range(45)) + "%41" * 4 + "&amp;" * 4 + r"\x41" * 4,
+]
+
+
+@pytest.mark.parametrize("said", [*SMALL, f"ask anna@example.org, +49 30 1234567, or use {KEY}"])
+async def test_what_takes_long_is_looked_at_beside_the_loop_however_small_it_is(
+    monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """A byte of a telephone's number costs a thousand times what a byte of a word does."""
+    ended: list[int] = []
+
+    def noting(*args: Any) -> Any:
+        found = scan(*args)
+        ended.append(threading.get_ident())
+        return found
+
+    monkeypatch.setattr(sensitive, "scan", noting)
+    monkeypatch.setattr(
+        sensitive.Sensitive,
+        "_in_content",
+        lambda self, said, _, left=math.inf: [*noting(self._detector, said, (), left)],
+    )
+    house = House()
+    await house.approve_all()
+    house.server.answer = lambda permit: result(permit, text(said))
+    seen = await house.handle(house.call("search", {"q": said}))
+    assert (seen.code, len(seen.bytes) <= 1024) == (None, True)
+    on_loop = said not in SMALL
+    assert [one == threading.get_ident() for one in ended] == [on_loop, on_loop]
 
 
 async def called_by_a_program(house: House, wanted: list[Any], given: Any) -> str | None:
