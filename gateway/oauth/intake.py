@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from typing import Final, Protocol
 
 from gateway.domain.identity import Client, Proof
 from gateway.domain.throttle import Throttle
@@ -21,7 +24,7 @@ from gateway.oauth.records import Granted, TokenAnswer, TokenRequest, accept, re
 from gateway.ports import AuditLog, Clock
 
 Judge = Callable[[ProtocolRequest], Granted]
-"""Says yes, or raises `OAuthError`; runs in a worker thread."""
+"""Says yes, or raises `OAuthError`; runs in a thread of `_JUDGES`."""
 
 ProofReader = Callable[[TokenRequest], Proof | None]
 """Reads which key a request's sender proves to hold, or raises `OAuthError`."""
@@ -29,6 +32,10 @@ ProofReader = Callable[[TokenRequest], Proof | None]
 KeySource = Callable[[Mapping[str, str]], Awaitable[IssuerKey | None]]
 """Fetches what a form's assertion is to be verified with."""
 
+_JUDGES: Final = ThreadPoolExecutor(thread_name_prefix="douane-judges")
+"""Of this process. A judge may wait for what the loop does, and that for a thread of the loop's own pool:
+if judges were in that pool, so many of them at once would wait for ever, and everybody else with them.
+"""
 
 _FAULTS = (
     AuditUnavailable,
@@ -137,7 +144,7 @@ class Intake:
         judge: Judge,
     ) -> TokenAnswer:
         try:
-            granted = await asyncio.to_thread(_by_known_client, judge, await reading)
+            granted = await _by_a_judge(partial(_by_known_client, judge, await reading))
         except OAuthError as refusal:
             return refuse(refusal, method, attempt)
         except _FAULTS as fault:
@@ -168,6 +175,12 @@ class Intake:
             proof=proof,
             loop=asyncio.get_running_loop(),
         )
+
+
+async def _by_a_judge(work: Callable[[], Granted]) -> Granted:
+    """Return what `work` returns, done in a thread that the loop itself never wants."""
+    in_context = partial(copy_context().run, work)
+    return await asyncio.get_running_loop().run_in_executor(_JUDGES, in_context)
 
 
 def _by_known_client(judge: Judge, request: ProtocolRequest) -> Granted:

@@ -29,7 +29,7 @@ class VisibleTools(Protocol):
 class Programs:
     """The asynchronous ports of the grant that trades a token for one of a program.
 
-    None of them waits for the loop's own pool of threads: whoever asks holds one.
+    Whoever asks waits in a thread of `intake`: they may want one of the loop's own pool.
     """
 
     authenticator: Authenticator

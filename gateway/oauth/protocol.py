@@ -1,7 +1,7 @@
 """Authlib's authorization server without a framework: bytes in, values out, refusals as `OAuthError`.
 
-It is synchronous and waits for the stores: everything here runs in a worker thread. Whatever needs
-the network (a client's metadata document, an issuer's key) is fetched before and comes along with
+It is synchronous and waits for the stores: everything here runs in a thread of its own kind (`intake`),
+never in one that the loop may want meanwhile. Whatever needs the network (a client's metadata document, an issuer's key) is fetched before and comes along with
 the request; a port that is asynchronous is asked on the loop that the request came in on.
 """
 
@@ -22,7 +22,7 @@ from authlib.oauth2.rfc6749 import (
 
 from gateway.domain._value import value
 from gateway.domain.identity import AuthMethod, Client, Proof
-from gateway.errors import ConfigError
+from gateway.errors import ConfigError, IdentityUnavailable
 from gateway.oauth.assertions import PublicKey
 from gateway.oauth.client_authentication import Assertions, Presented, authenticate
 from gateway.oauth.clients import SECRET_OCTETS, secret_text
@@ -38,6 +38,9 @@ from gateway.ports.identity import UserStore
 from gateway.ports.secrets import Sealer
 
 MOST_PARAMETERS = 32
+
+_PATIENCE_S = 30.0
+"""For so long a request waits for what is asked of the loop."""
 
 _Told = TypeVar("_Told")
 
@@ -159,11 +162,22 @@ class ProtocolRequest(OAuth2Request):
         self._loop = loop
 
     def waited(self, asked: Coroutine[Any, Any, _Told]) -> _Told:
-        """Return what `asked` returns on the loop that the request came in on; raises what it does."""
+        """Return what `asked` returns on the loop that the request came in on; raises what it does.
+
+        Raises:
+            IdentityUnavailable: It took too long, and was ended.
+
+        """
         if self._loop is None:
             asked.close()
             raise RuntimeError("this request came in on no loop")
-        return asyncio.run_coroutine_threadsafe(asked, self._loop).result()
+        coming = asyncio.run_coroutine_threadsafe(asked, self._loop)
+        try:
+            return coming.result(_PATIENCE_S)
+        except TimeoutError as error:
+            coming.cancel()
+            detail = f"no answer after {_PATIENCE_S:g} s"
+            raise IdentityUnavailable("try again later", detail=detail) from error
 
     @property
     def form(self) -> dict[str, str]:

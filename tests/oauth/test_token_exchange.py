@@ -1,28 +1,36 @@
 """Tokens for programs that hosts run (RFC 8693, RFC 9396): narrower in everything, or none."""
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import json
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from joserfc import jws
 
 from gateway.domain.grants import ASSERTED
-from gateway.domain.identity import AuthMethod, BearerToken, Client, Principal
+from gateway.domain.identity import AuthMethod, BearerToken, Client, Principal, Proof
 from gateway.domain.scripts import Script, ScriptId, ToolGrant
 from gateway.domain.tools import UpstreamId
 from gateway.errors import AuditUnavailable, Unauthenticated
+from gateway.oauth import protocol
 from gateway.oauth.builtin import AUTHORIZATION_CODE
 from gateway.oauth.clients import CLIENT_CREDENTIALS
 from gateway.oauth.grants.token_exchange import ACCESS_TOKEN, TOKEN_EXCHANGE
 from gateway.oauth.keys import KeyRing
-from gateway.oauth.records import TokenAnswer
+from gateway.oauth.possession import Possession, ProofRules
+from gateway.oauth.records import TokenAnswer, TokenRequest
+from gateway.oauth.seen_proofs import SeenProofs
 from gateway.oauth.tokens import AccessToken, mint, verify_any
+from tests.oauth.holders import Holder
 from tests.oauth.issuing import ALICE, SOURCE, Issuer
 from tests.oauth.world import KEY, KEYS, MAIL, MAIL_URI, NOW, PUBLIC_URL, client, new_key
 
@@ -238,6 +246,63 @@ async def test_without_policy_there_is_no_token(issuer: Issuer) -> None:
     issuer.tools.down = True
     answer = await exchanged(issuer)
     assert (answer.status, filed(issuer)) == (503, [])
+
+
+class Elsewhere:
+    """Notes all uses, as what gateways share does: in a thread, whoever asks."""
+
+    def __init__(self) -> None:
+        self.used: list[bytes] = []
+
+    def use(self, proof: Proof, *, now: float) -> None:
+        del now
+        self.used.append(proof.use)
+
+
+async def test_more_exchanges_at_once_than_there_are_threads_wait_for_no_other(
+    tmp_path: Path,
+) -> None:
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+    elsewhere, holder = Elsewhere(), Holder()
+    seen = SeenProofs(since=NOW - 100, elsewhere=elsewhere)
+    possession = Possession(ProofRules(taken=frozenset({ALL})), seen, clock=lambda: NOW)
+    issuer = Issuer(tmp_path, HOST, possession=possession)
+    form = {
+        "grant_type": TOKEN_EXCHANGE,
+        "subject_token": held(bound_to=holder.thumbprint),
+        "subject_token_type": ACCESS_TOKEN,
+        "authorization_details": details(),
+        **proven(),
+    }
+
+    def bound() -> TokenRequest:
+        body = urlencode(form).encode()
+        return TokenRequest(body=body, source_ip=SOURCE, proofs=(holder.proof(),))
+
+    with closing(issuer.stores):
+        async with asyncio.timeout(10):
+            answers = await asyncio.gather(*(issuer.endpoint.answer(bound()) for _ in range(6)))
+    assert [answer.status for answer in answers] == [200] * 6
+    assert len(elsewhere.used) == 6
+
+
+async def test_what_does_not_answer_is_waited_for_only_so_long(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up = asyncio.Event()
+
+    async def never(*_: object) -> Mapping[str, tuple[UpstreamId, str]]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            given_up.set()
+        return {}
+
+    monkeypatch.setattr(protocol, "_PATIENCE_S", 0.05, raising=False)
+    monkeypatch.setattr(issuer.tools, "of", never)
+    async with asyncio.timeout(10):
+        assert await refused(issuer, "temporarily_unavailable") == "no answer after 0.05 s"
+        await given_up.wait()
 
 
 async def test_what_may_be_seen_is_asked_of_the_subject(issuer: Issuer) -> None:
