@@ -49,7 +49,7 @@ class Followers:
         key = (permit.principal.key, holder_of(permit))
         named = public_uri(permit.call.server, uri)
         if permit.session is not None:
-            await self.sessions.subscribe(*key, named)
+            await self.sessions.subscribe(*key, named, person=permit.principal.person)
         self.box(permit, key[1], resumable=permit.session is not None).uris.add(named)
 
     async def left(self, permit: Permit, uri: str) -> None:
@@ -57,7 +57,7 @@ class Followers:
         key = (permit.principal.key, holder_of(permit))
         named = public_uri(permit.call.server, uri)
         if permit.session is not None:
-            await self.sessions.unsubscribe(*key, named)
+            await self.sessions.unsubscribe(*key, named, person=permit.principal.person)
         box = self._boxes.find(key)
         if box is not None:
             box.uris.discard(named)

@@ -212,7 +212,7 @@ class Notices:
         if permit.session is None:
             raise ProtocolError("subscriptions are a session's", rpc_code=INVALID_REQUEST)
         key = (permit.principal.key, permit.session)
-        await self._followers.sessions.subscribe(*key, uri)
+        await self._followers.sessions.subscribe(*key, uri, person=permit.principal.person)
         await self._follow(permit, self._followers.box(permit, key[1], resumable=True), [uri])
 
     async def unfollow(self, permit: Permit, uri: str) -> None:
@@ -223,7 +223,7 @@ class Notices:
 
         """
         key = (permit.principal.key, permit.session or "")
-        await self._followers.sessions.unsubscribe(*key, uri)
+        await self._followers.sessions.unsubscribe(*key, uri, person=permit.principal.person)
         box = self._followers.box(permit, key[1], resumable=True)
         box.uris.discard(uri)
         box.descriptions.pop(uri, None)
@@ -246,7 +246,7 @@ class Notices:
 
         """
         key = (permit.principal.key, permit.session or "")
-        await self._followers.sessions.end(*key)
+        await self._followers.sessions.end(*key, person=permit.principal.person)
         self._followers.forget(key)
         self.calls.end(_of_calls(permit))
 

@@ -68,6 +68,8 @@ class LateCall:
     """Where it was made, and where alone its handle is one."""
     principal: str
     """`Principal.key` of whose it is."""
+    person: str
+    """`Principal.person` of it: in whose share it is."""
     run: RunId
     record: str
     """Id of its intent's record."""

@@ -15,7 +15,7 @@ STANDS_FOR: Final = frozenset({Effect.WRITE, Effect.EGRESS})
 """Effects for which an answer may stand. To pay, to destroy, to run and to let in is asked each time."""
 
 MOST_OF_ONE: Final = 200
-"""Answers that stand for one principal at once."""
+"""Answers that stand for one person at once, with whatever clients."""
 MOST_OF_ALL: Final = 2_000
 LONGEST_PLACES: Final = 4_096
 """Characters of all places of one answer; nobody reads more each time that they look at the list."""
@@ -53,6 +53,11 @@ class StandingAnswer:
     given_at: float
     expires_at: float
     """Seconds since the epoch."""
+
+    @property
+    def person(self) -> str:
+        """The `person` of its principal: its key without its client."""
+        return self.principal.removesuffix(f"|{self.client_id}")
 
 
 def places_of(destinations: Iterable[Destination]) -> Places | None:

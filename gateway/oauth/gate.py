@@ -104,7 +104,7 @@ class TokenGate:
         seen = self._held(credential.text, endpoint)
         bound, rules = seen.token.bound_to, self._possession.rules
         if bound or endpoint in rules.required or not isinstance(credential, BearerToken):
-            owner = seen.principal.key
+            owner = seen.principal.person
             await self._possession.require(bound, credential, endpoint, owner=owner)
         return seen.principal
 

@@ -15,7 +15,7 @@ MOST_PROOFS: Final = 200_000
 """At once, of everybody: about 50 MiB."""
 
 _SHARE: Final = 10
-"""Of all of them one client, calling for one person, has at most this part: keys cost nothing."""
+"""Of all of them one person, with whatever clients, has at most this part: keys and clients cost nothing."""
 
 _MARGIN_S: Final = 60.0
 """A request may take so long from where its proof is read to where its use is noted."""

@@ -83,7 +83,7 @@ class LateBeginnings:
                 f"a call that may become a task is {_LARGEST // 1024} KiB at most: send less, or make it"
                 " without declaring tasks"
             )
-        if not self._store.has_room(permit.principal.key, _octets(permit.call)):
+        if not self._store.has_room(permit.principal.person, _octets(permit.call)):
             raise RateLimited(
                 "too many tasks are open, or they were called with too much: wait until one has"
                 " ended, or cancel one"
@@ -109,6 +109,7 @@ class LateBeginnings:
             server=call.server,
             endpoint=call.endpoint,
             principal=permit.principal.key,
+            person=permit.principal.person,
             run=permit.run.id,
             record=trail.intent_id,
             target=access.target.name,

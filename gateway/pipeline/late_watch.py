@@ -31,7 +31,7 @@ from gateway.wire.sse import data_event, events_of, framed
 from gateway.wire.tasks import TASK_ID, Status, declares_tasks, server_of, undeclared
 
 _MOST_STREAMS: Final = 20
-"""Of one principal on which tasks are told of."""
+"""Of one person, with whatever clients, on which tasks are told of."""
 _PACE_S: Final = 1.0
 """A stream looks at one task in so many seconds: each look is one of its principal's calls a minute."""
 _AGAIN_S: Final = 30.0
@@ -117,7 +117,7 @@ class WatchedTasks:
 
     def _owned(self, call: Call, who: Principal, wanted: Sequence[str]) -> list[str]:
         """Return those of these handles that are of its client's own tasks, here."""
-        if self._streams.get(who.key, 0) >= _MOST_STREAMS:
+        if self._streams.get(who.person, 0) >= _MOST_STREAMS:
             return []
 
         def is_own(handle: str) -> bool:
@@ -139,7 +139,7 @@ class WatchedTasks:
         def ask(source: Parts) -> None:
             waiting[asyncio.ensure_future(_next(source))] = source
 
-        self._streams[who.key] += 1
+        self._streams[who.person] += 1
         agreed = False
         try:
             ask(parts)
@@ -158,7 +158,7 @@ class WatchedTasks:
                         yield part if told is None else told
                     ask(source)
         finally:
-            self._left(who.key)
+            self._left(who.person)
             for one in waiting:
                 one.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)

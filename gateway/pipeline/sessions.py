@@ -41,7 +41,8 @@ class Sessions:
         call = permit.call
         if call.message.form is not Form.END or permit.session is None or call.server == OWN:
             return
-        await self._store.end(permit.principal.key, _named(call.session_of, permit.session))
+        who, session = permit.principal, _named(call.session_of, permit.session)
+        await self._store.end(who.key, session, person=who.person)
 
 
 def _named(server: UpstreamId, session: str) -> str:

@@ -7,7 +7,8 @@ from typing import Protocol
 class SessionStore(Protocol):
     """Which sessions have ended, and what those that have not want to hear of; durable.
 
-    A session is known by its principal's key and its id, unsealed. Reading is from memory and never
+    A session is known by its principal's key and its id, unsealed; `person` is the principal's, in whose
+    share it is. Reading is from memory and never
     waits.
     """
 
@@ -17,17 +18,17 @@ class SessionStore(Protocol):
         """Return the URIs that the session subscribed to, as its client calls them."""
         ...
 
-    async def subscribe(self, principal: str, session: str, uri: str) -> None:
+    async def subscribe(self, principal: str, session: str, uri: str, *, person: str) -> None:
         """Keep a subscription.
 
         Raises:
-            LimitExceeded: The session, or all of them, have too many.
+            LimitExceeded: The session, its person, or all of them have too many.
             AuditUnavailable: It could not be written.
 
         """
         ...
 
-    async def unsubscribe(self, principal: str, session: str, uri: str) -> None:
+    async def unsubscribe(self, principal: str, session: str, uri: str, *, person: str) -> None:
         """Forget a subscription, if there is one.
 
         Raises:
@@ -36,7 +37,7 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def end(self, principal: str, session: str) -> None:
+    async def end(self, principal: str, session: str, *, person: str) -> None:
         """End a session: forget what it subscribed to, and keep that it has ended.
 
         Raises:

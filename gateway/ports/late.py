@@ -11,15 +11,15 @@ class LateCalls(Protocol):
 
     def find(self, id_: LateId) -> LateCall | None: ...
 
-    def has_room(self, principal: str, octets: int) -> bool:
-        """Whether one more of this principal's can be kept, of `octets` bytes."""
+    def has_room(self, person: str, octets: int) -> bool:
+        """Whether one more of this person's can be kept, with whatever client, of `octets` bytes."""
         ...
 
     async def begin(self, late: LateCall) -> None:
         """Keep a call whose answer is late; durable on return.
 
         Raises:
-            LimitExceeded: Too many are open, or hold too much, of its principal's or of all.
+            LimitExceeded: Too many are open, or hold too much, of its person's or of all.
 
         """
         ...

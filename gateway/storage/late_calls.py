@@ -20,9 +20,9 @@ MOST: Final = 20_000
 MOST_OCTETS: Final = 64 * 1024**2
 """Bytes of what they were all called with, and of the names of what they were asked."""
 SHARE: Final = 4 * 1024**2
-"""Bytes of those that one principal may hold."""
+"""Bytes of those that one person may hold, with whatever clients: those are made at will."""
 MOST_ENDED: Final = 1_000
-"""Ended ones of one principal: of more its oldest are forgotten."""
+"""Ended ones of one person: of more their oldest are forgotten."""
 
 _ALL: Final = "SELECT id, progress, sealed FROM late_calls ORDER BY expires_at"
 _ONE: Final = "SELECT id, progress, sealed FROM late_calls WHERE id = ?"
@@ -30,10 +30,13 @@ _BEGIN: Final = (
     "INSERT INTO late_calls (id, decision_id, expires_at, progress, sealed) VALUES (?, ?, ?, ?, ?)"
 )
 _FORGET: Final = "DELETE FROM late_calls WHERE id = ?"
+_READ: Final = "SELECT progress FROM late_calls WHERE id = ?"
+_CHANGE: Final = "UPDATE late_calls SET progress = ? WHERE id = ?"
+_progress: Final = msgspec.json.Decoder(Progress).decode
 
 
 class _Held:
-    """What one principal has of them."""
+    """What one person has of them."""
 
     def __init__(self) -> None:
         self.calls: dict[LateId, LateCall] = {}
@@ -48,48 +51,70 @@ class _Held:
         self.open += sign * (not late.progress.has_ended)
         self.over += sign * octets * late.progress.recorded
 
+    def size(self) -> int:
+        """Return how much of the whole room is theirs, in bytes: small ones take room, too."""
+        return self.octets + MOST_OCTETS // MOST * len(self.calls)
+
+    @property
+    def ended(self) -> list[LateCall]:
+        """Those that make way for others, oldest first."""
+        over = (one for one in self.calls.values() if one.progress.recorded)
+        return sorted(over, key=lambda one: one.began)
+
     def surplus(self, octets: int) -> list[LateCall]:
-        """Return the oldest ended ones that make way for one of `octets` bytes."""
-        over = sorted(
-            (one for one in self.calls.values() if one.progress.recorded),
-            key=lambda one: one.began,
-        )
-        number, beyond = len(over) + 1 - MOST_ENDED, self.octets + octets - SHARE
-        gone: list[LateCall] = []
-        for one in over:
-            if len(gone) >= number and beyond <= 0:
-                break
-            gone.append(one)
-            beyond -= one.weight
-        return gone
+        """Return those that make way for one of `octets` bytes within its share."""
+        ended = self.ended
+        return _oldest(ended, len(ended) + 1 - MOST_ENDED, self.octets + octets - SHARE)
+
+
+def _oldest(ended: Iterable[LateCall], number: int, octets: int) -> list[LateCall]:
+    """Return the first of `ended`: at least so many, of at least so many bytes, if there are."""
+    gone: list[LateCall] = []
+    for one in ended:
+        if len(gone) >= number and octets <= 0:
+            break
+        gone.append(one)
+        octets -= one.weight
+    return gone
 
 
 class LateBook:
     """What of late calls is in memory, and how many there may be."""
 
     def __init__(self, most_open: Callable[[], int]) -> None:
-        """`most_open` gives how many of one principal's may be open."""
+        """`most_open` gives how many of one person's may be open."""
         self._most_open = most_open
         self._calls: dict[LateId, LateCall] = {}
+        self.find = self._calls.get
         self._held: dict[str, _Held] = {}
         self._octets = 0
-
-    def find(self, id_: LateId) -> LateCall | None:
-        return self._calls.get(id_)
 
     def ids(self) -> Sequence[LateId]:
         return list(self._calls)
 
-    def has_room(self, principal: str, octets: int) -> bool:
-        """Whether one more of this principal's can be kept, of `octets` bytes."""
-        held = self._held.get(principal, _Held())
+    def has_room(self, person: str, octets: int) -> bool:
+        """Whether one more of this person's can be kept, with whatever client, of `octets` bytes."""
+        held = self._held.get(person, _Held())
         if held.open >= self._most_open() or held.octets - held.over + octets > SHARE:
             return False
-        if len(self._calls) < MOST and self._octets + octets <= MOST_OCTETS:
-            return True
-        gone = held.surplus(octets)
+        is_full = max(self._lacking((), octets)) > 0
+        return not is_full or max(self._lacking(self._leaving(person, octets), octets)) <= 0
+
+    def _lacking(self, gone: Collection[LateCall], octets: int) -> tuple[int, int]:
+        """Return how many too many there would be without `gone`, and how many bytes of them."""
         freed = sum(one.weight for one in gone)
-        return len(self._calls) - len(gone) < MOST and self._octets - freed + octets <= MOST_OCTETS
+        return len(self._calls) - len(gone) + 1 - MOST, self._octets - freed + octets - MOST_OCTETS
+
+    def _leaving(self, person: str, octets: int) -> list[LateCall]:
+        """Return those that make way for one of `person`'s: theirs, then of whoever holds most."""
+        gone = self._held.get(person, _Held()).surplus(octets)
+        number, beyond = self._lacking(gone, octets)
+        if max(number, beyond) > 0:
+            left = {one.id for one in gone}
+            most = sorted(self._held.values(), key=_Held.size, reverse=True)
+            ended = (one for held in most for one in held.ended if one.id not in left)
+            gone += _oldest(ended, number, beyond)
+        return gone
 
     def unsettled(self, *, now: float) -> Sequence[LateCall]:
         """Return those whose time has passed and whose end nobody saw, or has on record."""
@@ -109,9 +134,8 @@ class LateBook:
         ]
 
     def surplus(self, late: LateCall) -> list[LateId]:
-        """Return the oldest ended ones of its principal, which make way for `late`."""
-        held = self._held.get(late.principal)
-        return [] if held is None else [one.id for one in held.surplus(late.weight)]
+        """Return the ended ones that make way for `late`."""
+        return [one.id for one in self._leaving(late.person, late.weight)]
 
     def require_room(self, late: LateCall) -> None:
         """Return if `late` can be kept.
@@ -120,13 +144,13 @@ class LateBook:
             LimitExceeded: It cannot.
 
         """
-        if not self.has_room(late.principal, late.weight):
+        if not self.has_room(late.person, late.weight):
             raise LimitExceeded("too many tasks are open: wait until one has ended, or cancel one")
 
     def keep(self, late: LateCall) -> None:
         self.drop([late.id])
         self._calls[late.id] = late
-        held = self._held.setdefault(late.principal, _Held())
+        held = self._held.setdefault(late.person, _Held())
         held.calls[late.id] = late
         held.count(late, 1)
         self._octets += late.weight
@@ -136,12 +160,12 @@ class LateBook:
             late = self._calls.pop(id_, None)
             if late is None:
                 continue
-            held = self._held[late.principal]
+            held = self._held[late.person]
             del held.calls[id_]
             held.count(late, -1)
             self._octets -= late.weight
             if not held.calls:
-                del self._held[late.principal]
+                del self._held[late.person]
 
 
 class DurableLateCalls:
@@ -203,16 +227,12 @@ class DurableLateCalls:
 
         def job(tables: Tables) -> tuple[Progress, Progress] | None:
             # What memory shows may be changed already by a change whose commit is under way.
-            found = tables.execute(
-                "SELECT progress FROM late_calls WHERE id = ?", (id_,)
-            ).fetchone()
+            found = tables.execute(_READ, (id_,)).fetchone()
             if found is None:
                 return None
             before = _progress(found[0])
             after = step(before)
-            tables.execute(
-                "UPDATE late_calls SET progress = ? WHERE id = ?", (_spelled_progress(after), id_)
-            )
+            tables.execute(_CHANGE, (_spelled_progress(after), id_))
             return before, after
 
         def committed(changed: tuple[Progress, Progress] | None) -> None:
@@ -261,6 +281,7 @@ def _late(spelled: bytes) -> LateCall:
         **{
             **content,
             "id": LateId(content["id"]),
+            "person": content.get("person", content["principal"]),  # an earlier version had none
             "server": UpstreamId(content["server"]),
             "run": RunId(content["run"]),
             "record": str(content["record"]),  # an earlier version noted where it stands
@@ -271,7 +292,3 @@ def _late(spelled: bytes) -> LateCall:
 
 def _spelled_progress(progress: Progress) -> str:
     return msgspec.json.encode(progress).decode()
-
-
-def _progress(spelled: str) -> Progress:
-    return msgspec.json.decode(spelled, type=Progress)

@@ -14,17 +14,17 @@ from gateway.wire.own_session import LONGEST_S
 
 MOST_OF_ONE: Final = 200
 """Subscriptions of one session."""
-MOST_OF_PRINCIPAL: Final = 2_000
-"""Subscriptions of all sessions of one principal."""
+MOST_OF_PERSON: Final = 2_000
+"""Subscriptions of all sessions of one person, with whatever clients: those are made at will."""
 MOST: Final = 100_000
 """Subscriptions of all sessions, and sessions that are remembered as ended; of these the oldest go."""
-MOST_ENDED_OF_PRINCIPAL: Final = MOST // 10
-"""Sessions of one principal that are remembered as ended: of more its own oldest go, and nobody else's."""
+MOST_ENDED_OF_PERSON: Final = MOST // 10
+"""Sessions of one person that are remembered as ended: of more their own oldest go, and nobody else's."""
 MOST_OCTETS: Final = 32 * 1024**2
-"""Bytes of all subscriptions' URIs; one principal's are an eighth of them at most."""
+"""Bytes of all subscriptions' URIs; one person's are an eighth of them at most."""
 
-_OF_PRINCIPAL: Final = 16
-"""Octets of a hash that are the principal's, before as many that are the session's."""
+_OF_PERSON: Final = 16
+"""Octets of a hash that are the person's, before as many that are the session's and its principal's."""
 _ENDED: Final = "SELECT session FROM front_sessions_ended ORDER BY ended_at"
 _FORGET: Final = "DELETE FROM front_sessions_ended WHERE session = ?"
 _SUBSCRIBED: Final = "SELECT session, uri FROM front_subscriptions ORDER BY since"
@@ -41,37 +41,43 @@ class MemorySessionStore:
         self._keyed = hmac.new(key, b"sessions in front\n", digestmod="sha256")
         self._ended: OrderedDict[bytes, None] = OrderedDict()
         self._ended_of: dict[bytes, OrderedDict[bytes, None]] = {}
-        """The same by their principal, hashed."""
+        """The same by their person, hashed."""
         self._uris: dict[bytes, OrderedDict[str, None]] = {}
         self._held: Counter[bytes] = Counter()
-        """Subscriptions by their principal, hashed."""
+        """Subscriptions by their person, hashed."""
         self._octets: Counter[bytes] = Counter()
-        """Bytes of their URIs by their principal, hashed."""
+        """Bytes of their URIs by their person, hashed."""
+        self._filed: dict[bytes, bytes] = {}
+        """What is known of a session by its own half: by an earlier version under its client."""
 
     def has_ended(self, principal: str, session: str) -> bool:
-        return self._hashed(principal, session) in self._ended
+        return self._filed.get(self._named(principal, session)) in self._ended
 
     def subscribed(self, principal: str, session: str) -> Sequence[str]:
-        return tuple(self._uris.get(self._hashed(principal, session), ()))
+        hashed = self._filed.get(self._named(principal, session), b"")
+        return tuple(self._uris.get(hashed, ()))
 
-    async def subscribe(self, principal: str, session: str, uri: str) -> None:
+    async def subscribe(self, principal: str, session: str, uri: str, *, person: str) -> None:
         """Keep a subscription; see `SessionStore`."""
-        hashed = self._hashed(principal, session)
+        hashed = self._hashed(principal, session, person)
         self._require_room(hashed, uri)
         self._put(hashed, uri)
 
-    async def unsubscribe(self, principal: str, session: str, uri: str) -> None:
+    async def unsubscribe(self, principal: str, session: str, uri: str, *, person: str) -> None:
         """Forget a subscription; see `SessionStore`."""
-        self._drop(self._hashed(principal, session), uri)
+        self._drop(self._hashed(principal, session, person), uri)
 
-    async def end(self, principal: str, session: str) -> None:
+    async def end(self, principal: str, session: str, *, person: str) -> None:
         """End a session; see `SessionStore`."""
-        self._end(self._hashed(principal, session))
+        self._end(self._hashed(principal, session, person))
 
-    def _hashed(self, principal: str, session: str) -> bytes:
-        # An id has no line feed in it, so no two pairs are one text, and none is a principal alone.
-        parts = (f"\n{principal}", f"{session}\n{principal}")
-        return b"".join(self._digest(part)[:_OF_PRINCIPAL] for part in parts)
+    def _hashed(self, principal: str, session: str, person: str) -> bytes:
+        named = self._named(principal, session)
+        return self._filed.get(named) or self._digest(f"\n{person}")[:_OF_PERSON] + named
+
+    def _named(self, principal: str, session: str) -> bytes:
+        # An id has no line feed in it, so no two pairs are one text, and none is a person alone.
+        return self._digest(f"{session}\n{principal}")[:_OF_PERSON]
 
     def _digest(self, text: str) -> bytes:
         keyed = self._keyed.copy()
@@ -79,10 +85,10 @@ class MemorySessionStore:
         return keyed.digest()
 
     def _require_room(self, hashed: bytes, uri: str) -> None:
-        mine, held = self._uris.get(hashed, ()), self._held[hashed[:_OF_PRINCIPAL]]
-        full = len(mine) >= MOST_OF_ONE or held >= MOST_OF_PRINCIPAL or self._held.total() >= MOST
+        mine, held = self._uris.get(hashed, ()), self._held[hashed[:_OF_PERSON]]
+        full = len(mine) >= MOST_OF_ONE or held >= MOST_OF_PERSON or self._held.total() >= MOST
         octets = _octets(uri)
-        full = full or self._octets[hashed[:_OF_PRINCIPAL]] + octets > MOST_OCTETS // 8
+        full = full or self._octets[hashed[:_OF_PERSON]] + octets > MOST_OCTETS // 8
         full = full or self._octets.total() + octets > MOST_OCTETS
         if full and uri not in mine:
             raise LimitExceeded("too many subscriptions", detail=f"{len(mine)}, {held}")
@@ -90,9 +96,10 @@ class MemorySessionStore:
     def _put(self, hashed: bytes, uri: str) -> None:
         mine = self._uris.setdefault(hashed, OrderedDict())
         if uri not in mine:
-            self._held[hashed[:_OF_PRINCIPAL]] += 1
-            self._octets[hashed[:_OF_PRINCIPAL]] += _octets(uri)
+            self._held[hashed[:_OF_PERSON]] += 1
+            self._octets[hashed[:_OF_PERSON]] += _octets(uri)
         mine[uri] = None
+        self._filed[hashed[_OF_PERSON:]] = hashed
 
     def _drop(self, hashed: bytes, uri: str) -> None:
         mine = self._uris.get(hashed, OrderedDict())
@@ -101,37 +108,40 @@ class MemorySessionStore:
             self._release(hashed, [uri])
         if not mine:
             self._uris.pop(hashed, None)
+            if hashed not in self._ended:
+                self._filed.pop(hashed[_OF_PERSON:], None)
 
     def _release(self, hashed: bytes, uris: Collection[str]) -> None:
-        principal = hashed[:_OF_PRINCIPAL]
-        self._held[principal] -= len(uris)
-        self._octets[principal] -= sum(map(_octets, uris))
-        if not self._held[principal]:
-            del self._held[principal], self._octets[principal]
+        person = hashed[:_OF_PERSON]
+        self._held[person] -= len(uris)
+        self._octets[person] -= sum(map(_octets, uris))
+        if not self._held[person]:
+            del self._held[person], self._octets[person]
 
     def _end(self, hashed: bytes) -> None:
         self._release(hashed, self._uris.pop(hashed, ()))
         self._note_ended(hashed)
-        for old in self._outgrown(hashed[:_OF_PRINCIPAL], MOST_ENDED_OF_PRINCIPAL):
+        for old in self._outgrown(hashed[:_OF_PERSON], MOST_ENDED_OF_PERSON):
             self._forget_ended(old)
         while len(self._ended) > MOST:
             self._forget_ended(next(iter(self._ended)))
 
     def _note_ended(self, hashed: bytes) -> None:
         self._ended[hashed] = None
-        self._ended_of.setdefault(hashed[:_OF_PRINCIPAL], OrderedDict())[hashed] = None
+        self._filed[hashed[_OF_PERSON:]] = hashed
+        self._ended_of.setdefault(hashed[:_OF_PERSON], OrderedDict())[hashed] = None
 
     def _forget_ended(self, hashed: bytes) -> None:
         self._ended.pop(hashed, None)
-        mine = self._ended_of.get(hashed[:_OF_PRINCIPAL])
-        if mine is not None:
-            mine.pop(hashed, None)
-            if not mine:
-                del self._ended_of[hashed[:_OF_PRINCIPAL]]
+        mine = self._ended_of.get(hashed[:_OF_PERSON], OrderedDict())
+        mine.pop(hashed, None)
+        if not mine:
+            self._ended_of.pop(hashed[:_OF_PERSON], None)
+        self._filed.pop(hashed[_OF_PERSON:], None)
 
-    def _outgrown(self, principal: bytes, most: int) -> list[bytes]:
-        """Return which of a principal's ended sessions are beyond the newest so many."""
-        mine = self._ended_of.get(principal, OrderedDict())
+    def _outgrown(self, person: bytes, most: int) -> list[bytes]:
+        """Return which of a person's ended sessions are beyond the newest so many."""
+        mine = self._ended_of.get(person, OrderedDict())
         return list(islice(mine, max(0, len(mine) - most)))
 
 
@@ -167,16 +177,16 @@ class DurableSessionStore(MemorySessionStore):
         followed: Iterable[tuple[bytes, str]],
     ) -> None:
         for hashed in [*self._ended, *self._uris] if keys is None else keys:
-            self._forget_ended(hashed)
             self._release(hashed, self._uris.pop(hashed, ()))
+            self._forget_ended(hashed)
         for hashed in ended:
             self._note_ended(hashed)
         for hashed, uri in followed:
             self._put(hashed, uri)
 
-    async def subscribe(self, principal: str, session: str, uri: str) -> None:
+    async def subscribe(self, principal: str, session: str, uri: str, *, person: str) -> None:
         """Keep a subscription, durable on return; see `SessionStore`."""
-        hashed = self._hashed(principal, session)
+        hashed = self._hashed(principal, session, person)
         self._require_room(hashed, uri)
         now = self._clock()
 
@@ -198,9 +208,9 @@ class DurableSessionStore(MemorySessionStore):
 
         await self._writer.run(job, committed=committed)
 
-    async def unsubscribe(self, principal: str, session: str, uri: str) -> None:
+    async def unsubscribe(self, principal: str, session: str, uri: str, *, person: str) -> None:
         """Forget a subscription, durably; see `SessionStore`."""
-        hashed = self._hashed(principal, session)
+        hashed = self._hashed(principal, session, person)
 
         def job(tables: Tables) -> None:
             tables.execute(
@@ -209,11 +219,11 @@ class DurableSessionStore(MemorySessionStore):
 
         await self._writer.run(job, committed=lambda _: self._drop(hashed, uri))
 
-    async def end(self, principal: str, session: str) -> None:
+    async def end(self, principal: str, session: str, *, person: str) -> None:
         """End a session, durable on return; see `SessionStore`."""
-        hashed = self._hashed(principal, session)
+        hashed = self._hashed(principal, session, person)
         now = self._clock()
-        gone = self._outgrown(hashed[:_OF_PRINCIPAL], MOST_ENDED_OF_PRINCIPAL - 1)
+        gone = self._outgrown(hashed[:_OF_PERSON], MOST_ENDED_OF_PERSON - 1)
 
         def job(tables: Tables) -> Sequence[tuple[bytes]]:
             tables.executemany(_FORGET, [(old,) for old in gone])

@@ -284,7 +284,7 @@ async def test_what_was_followed_before_a_restart_is_judged_and_followed_again(
 ) -> None:
     other = f"douane://notes/{OTHER}"
     for uri in (NAMED, other, "douane://gone/x"):
-        await site.sessions.subscribe(ALICE.key, SESSION, uri)
+        await site.sessions.subscribe(ALICE.key, SESSION, uri, person=ALICE.person)
     site.house.rule.says = lambda question: (
         Verdict.DENY if question["target"]["name"] == OTHER else Verdict.ALLOW
     )

@@ -450,6 +450,26 @@ async def test_whoever_is_refused_for_something_else_uses_no_proof_up(shop):
     assert len(shop.seen) == used
 
 
+async def test_one_persons_clients_have_one_share_of_the_proofs_that_are_remembered(tmp_path):
+    shop = Shop(tmp_path, Demand.OFFERED, APP, OTHER)
+    bob = replace(ALICE, id="b0b", subject="bob")
+    shop.stores.users.add(bob)
+    of = [{"client_id": APP.id}, {"client_id": OTHER.id}, {"user_id": bob.id}]
+    sold = [
+        await shop.trade(shop.code(**one), HOLDER, client_id=one.get("client_id", APP.id))
+        for one in of
+    ]
+    tokens = [str(one.body["access_token"]) for one in sold]
+    shop.seen._most = 20  # two of one person's
+    for token in tokens[:2]:
+        await shop.enter(shop.shown(HOLDER, token))
+    for token in tokens[:2]:
+        refused = await shop.turned_away(shop.shown(HOLDER, token))
+        assert refused.endswith("more proofs are in use than can be remembered")
+    await shop.enter(shop.shown(HOLDER, tokens[2]))
+    shop.stores.close()
+
+
 # In the token
 
 

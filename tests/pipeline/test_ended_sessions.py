@@ -51,7 +51,7 @@ async def test_what_its_client_has_ended_is_no_session_any_more(house: House, st
 
 
 async def test_what_cannot_be_kept_as_ended_does_not_end(house: House, monkeypatch) -> None:
-    async def unwritten(principal: str, session: str) -> None:
+    async def unwritten(principal: str, session: str, *, person: str) -> None:
         raise AuditUnavailable("try again later")
 
     monkeypatch.setattr(house.kept, "end", unwritten)
@@ -65,7 +65,7 @@ async def test_its_stream_says_nothing_more(house: House) -> None:
 
     async def meanwhile():
         yield one
-        await house.kept.end(ALICE.key, "mail s1")
+        await house.kept.end(ALICE.key, "mail s1", person=ALICE.person)
         yield other
 
     house.server.answer = lambda permit: replace(Events([]).answer(), body=meanwhile())
@@ -75,7 +75,7 @@ async def test_its_stream_says_nothing_more(house: House) -> None:
 async def test_a_session_with_another_server_goes_on() -> None:
     kept = MemorySessionStore(KEY)
     sessions = Sessions(kept, is_over=lambda _: False)
-    await kept.end("alice", "mail s1")
+    await kept.end("alice", "mail s1", person="alice")
     ended = [
         sessions.have_ended(UpstreamId(server), who, "s1")
         for server, who in (("mail", "alice"), ("web", "alice"), (OWN, "alice"), ("mail", "bob"))

@@ -35,7 +35,7 @@ async def test_who_holds_their_share_is_refused_before_anything_is_sent(
 ) -> None:
     handle = await begin(house)
     (late,) = house.late.unsettled(now=9e9)
-    house.late._book._held[late.principal].octets = SHARE
+    house.late._book._held[late.person].octets = SHARE
     sent = len(server.saw)
     seen = await house.handle(house.call(_meta=META))
     assert (seen.code, len(server.saw)) == ("rate_limited", sent)

@@ -295,6 +295,22 @@ async def test_of_one_principal_so_many_streams_tell_of_tasks(
     assert told_of == [[handle], None]
 
 
+async def test_one_persons_clients_have_their_streams_together(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_watch, "_MOST_STREAMS", 1)
+    house = watching.house
+    house.gate.people["too"] = replace(ALICE, client_id="c_2")
+    house.gate.people["bob"] = replace(ALICE, subject="bob")
+    told_of = []
+    for who in ("alice", "too", "bob"):
+        seen = await house.handle(house.call(who=who, _meta=META))
+        handle = str(seen.json["result"]["taskId"])
+        heard = (await watching.listen(handle, who=who)).heard[0]
+        told_of.append("taskIds" in heard["params"]["notifications"])
+    assert told_of == [True, False, True]
+
+
 async def test_a_stream_that_its_server_ends_is_ended(watching: Watching) -> None:
     handle = await begin(watching.house)
     one = await watching.listen(handle)

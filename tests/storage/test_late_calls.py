@@ -15,6 +15,7 @@ from gateway.domain.late import LateCall, LateId, Progress, Stage, asks, ended
 from gateway.domain.tools import UpstreamId
 from gateway.errors import LimitExceeded
 from gateway.ports.late import LateCalls
+from gateway.storage import late_calls
 from gateway.storage.late_calls import MOST_OCTETS, SHARE, DurableLateCalls
 from gateway.storage.store import Store
 from tests.storage.memory_calls import MemoryLateCalls
@@ -45,7 +46,8 @@ def late(name: str = "l1", **changed: Any) -> LateCall:
         "restored": (("<IBAN:1>", "a-secret-place"),),
         "written": {"name": "export", "arguments": {"to": "<IBAN:1>"}},
     }
-    return LateCall(**{**given, **changed})
+    made = {**given, **changed}
+    return LateCall(**{"person": made["principal"], **made})
 
 
 @pytest.fixture(params=[*PLACES, "memory"])
@@ -159,9 +161,58 @@ async def test_of_all_so_much_is_kept_and_who_has_ended_ones_may_change_them_for
     assert not kept.has_room("alice", 1)
     assert not kept.has_room("p0", 1)
     await finished(kept, "l0")
-    assert not kept.has_room("alice", 1)
     await kept.begin(late("again", principal="p0", octets=SHARE))
     assert kept.find(LateId("l0")) is None
+
+
+def of_client(name: str, client: int, **changed: Any) -> LateCall:
+    return late(name, principal=f"us|mallory|c{client}", person="us|mallory", **changed)
+
+
+async def test_one_persons_clients_have_one_share_together(kept: LateCalls) -> None:
+    for number in range(2):
+        await kept.begin(of_client(f"m{number}", number, octets=SHARE // 2 - 1))
+    assert not kept.has_room("us|mallory", 1)
+    for octets in (1, 3):
+        with pytest.raises(LimitExceeded):
+            await kept.begin(of_client("m2", 2, octets=octets))
+    await finished(kept, "m0")
+    assert kept.has_room("us|mallory", SHARE // 2)
+    assert not kept.has_room("us|mallory", SHARE // 2 + 2)
+    assert kept.has_room("alice", SHARE)
+
+
+async def test_a_restart_knows_whose_share_it_is(place: Place) -> None:
+    before = calls(place)
+    for number in range(2):
+        await before.begin(of_client(f"m{number}", number))
+    again = calls(place)
+    assert not again.has_room("us|mallory", 1)
+    assert again.find(LateId("m0")) == of_client("m0", 0)
+
+
+@pytest.mark.parametrize("bound", ["MOST", "MOST_OCTETS"])
+async def test_where_all_is_full_the_oldest_ended_ones_of_whoever_holds_most_make_way(
+    kept: LateCalls, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    for began, name in enumerate(["b0", "a0", "a1", "a2", "c0"]):
+        who = {"b": "bob", "a": "ann", "c": "cid"}[name[0]]
+        await kept.begin(late(name, principal=who, began=NOW + began))
+        if name != "c0":
+            await finished(kept, name)
+    monkeypatch.setattr(late_calls, bound, 5 if bound == "MOST" else 500)
+    assert kept.has_room("dan", 100)
+    await kept.begin(late("d0", principal="dan"))
+    assert [name for name in ("b0", "a0", "a1", "a2", "c0", "d0") if kept.find(LateId(name))] == [
+        "b0",
+        "a1",
+        "a2",
+        "c0",
+        "d0",
+    ]
+    # What has not ended, or is not on record, makes way for nobody.
+    monkeypatch.setattr(late_calls, bound, 2 if bound == "MOST" else 200)
+    assert not kept.has_room("eve", 100)
 
 
 async def test_what_ran_out_is_forgotten_once_it_is_on_record(kept: LateCalls) -> None:
@@ -194,6 +245,21 @@ async def test_what_is_late_is_not_told_as_lost(tmp_path: Path) -> None:
     again = await Store.open(tmp_path / "var", clock=lambda: NOW)
     assert again.found.outcome_unknown == 1
     await again.close()
+
+
+async def test_one_that_noted_no_person_is_its_principals(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spelled = late_calls._spelled
+
+    def as_before(one: LateCall) -> bytes:
+        return spelled(one).replace(b'"person":"us|mallory",', b"")
+
+    monkeypatch.setattr(late_calls, "_spelled", as_before)
+    await calls(place).begin(of_client("m0", 0))
+    found = calls(place).find(LateId("m0"))
+    assert found is not None
+    assert found.person == found.principal == "us|mallory|c0"
 
 
 async def test_one_that_noted_a_place_in_the_log_is_known_by_it(place: Place) -> None:

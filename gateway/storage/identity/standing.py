@@ -157,13 +157,14 @@ def superseded(
         RateLimited: So many others stand already.
 
     """
-    mine = [one for one in standing if one.principal == answer.principal]
-    before = [one.id for one in mine if _says_the_same(one, answer)]
+    mine = [one for one in standing if one.person == answer.person]
+    alike = (one for one in mine if one.principal == answer.principal)
+    before = [one.id for one in alike if _says_the_same(one, answer)]
     of_one, of_all = len(mine) - len(before), len(standing) - len(before)
     if of_one >= MOST_OF_ONE or of_all >= MOST_OF_ALL:
         raise RateLimited(
             "too many answers stand already; end some of them, or write a rule",
-            detail=f"{of_one} stand for {answer.principal}, {of_all} in all",
+            detail=f"{of_one} stand for {answer.person}, {of_all} in all",
         )
     return before
 

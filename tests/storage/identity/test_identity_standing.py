@@ -111,6 +111,18 @@ async def test_there_are_no_more_than_anybody_could_look_through(either, monkeyp
     assert len(either.all()) == 3
 
 
+async def test_one_persons_clients_have_one_share_together(either, monkeypatch):
+    monkeypatch.setattr(standing, "MOST_OF_ONE", 2)
+    theirs = {"client_id": "c_2", "principal": "https://us.example|emma|c_2"}
+    for name, changes in (("a", {}), ("b", theirs)):
+        await either.give(answer(name, **changes))
+    with pytest.raises(RateLimited):
+        await either.give(answer("c", places=frozenset({("$.channel", "#other")}), **theirs))
+    await either.give(answer("a again", **theirs))
+    assert [one.id for one in either.all()] == ["a", "a again"]
+    await either.give(answer("d", principal="https://us.example|ann|c_2", client_id="c_2"))
+
+
 async def test_a_restart_keeps_what_stands(stores, elsewhere):
     await answers(stores).give(answer())
     assert answers(elsewhere).all() == [answer()]

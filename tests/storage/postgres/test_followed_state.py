@@ -195,14 +195,14 @@ async def test_what_is_chosen_at_one_is_seen_at_all(two: Two) -> None:
 
 async def test_a_session_ends_and_follows_at_all(two: Two) -> None:
     one, other = two
-    await one.sessions.subscribe("alice", "s", "b")
-    await one.sessions.subscribe("alice", "s", "a")
+    await one.sessions.subscribe("alice", "s", "b", person="alice")
+    await one.sessions.subscribe("alice", "s", "a", person="alice")
     await other.state.caught_up()
     assert set(other.sessions.subscribed("alice", "s")) == {"a", "b"}
-    await other.sessions.unsubscribe("alice", "s", "b")
+    await other.sessions.unsubscribe("alice", "s", "b", person="alice")
     await one.state.caught_up()
     assert one.sessions.subscribed("alice", "s") == ("a",)
-    await one.sessions.end("alice", "s")
+    await one.sessions.end("alice", "s", person="alice")
     await other.state.caught_up()
     assert other.sessions.has_ended("alice", "s")
     assert other.sessions.subscribed("alice", "s") == ()
@@ -243,7 +243,7 @@ async def test_whoever_has_not_looked_for_long_reads_everything(
 ) -> None:
     one, other = two
     await one.approvals.file(question())
-    await one.sessions.end("alice", "s")
+    await one.sessions.end("alice", "s", person="alice")
     with closing(connect(address, application="test")) as owner:
         owner.execute("DELETE FROM state_news")
     monkeypatch.setattr(news, "_KNOWN_S", 0.0)
@@ -264,7 +264,7 @@ async def test_whoever_stood_still_for_long_reads_everything(
 ) -> None:
     """Then our own clock has not gone on either: what is forgotten goes by the server's."""
     one, other = two
-    await one.sessions.end("alice", "s")
+    await one.sessions.end("alice", "s", person="alice")
     with closing(connect(address, application="test")) as owner:
         owner.execute("DELETE FROM state_news")
     still = SimpleNamespace(monotonic=lambda: other.state._news.looked_at)
