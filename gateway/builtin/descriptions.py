@@ -273,7 +273,7 @@ class Descriptions:
 def _reader(call: Call, principal: Principal) -> Reader:
     # The session's id is sealed for its principal, and 2026-07-28 has none. That nobody else's
     # reading counts does not hang on it: the principal is part of what names the reader.
-    return Reader(principal=principal.key, session=call.session or "")
+    return Reader(principal=principal.key, person=principal.person, session=call.session or "")
 
 
 def _as_client(call: Call) -> Call:

@@ -50,5 +50,7 @@ class Reader:
 
     principal: str
     """`Principal.key`."""
+    person: str
+    """`Principal.person`: in whose share it is."""
     session: str = ""
     """The session's id as its client has it; empty in the stateless revision."""

@@ -18,7 +18,8 @@ class DisclosureStore(Protocol):
     async def disclose(self, reader: Reader, described: Collection[str], *, now: float) -> None:
         """Keep that `reader` was told these descriptions; durable on return.
 
-        Of one principal so many are kept; those that were used longest ago go.
+        Of one person so many are kept, with whatever clients, and of all so many: those go that were used
+        longest ago, of that person or of whoever has most.
         """
         ...
 

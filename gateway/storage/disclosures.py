@@ -4,14 +4,19 @@ import hmac
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
+from itertools import islice, takewhile
 from typing import Protocol, TypeAlias
 
 from gateway.domain._value import value
 from gateway.domain.descriptions import Reader
 from gateway.storage.writer import Writer
+from gateway.turns import in_steps
 
 MOST_OF_ONE = 20_000
-"""Descriptions of one principal, in all of its sessions."""
+"""Descriptions of one person, in all sessions of whatever clients: those are made at will."""
+MOST_OF_ALL = 200_000
+PART = 2_000
+"""So many at once are forgotten: others have their turn between, also of the log's writer."""
 _WRITTEN_EVERY = 10
 """A use is written when a tenth of the idle time has passed since the last one that was."""
 
@@ -21,7 +26,6 @@ _KEEP = (
     " ON CONFLICT (owner, key) DO UPDATE SET used = max(used, excluded.used)"
 )
 _FORGET = "DELETE FROM disclosures WHERE owner = ? AND key = ? AND used < ?"
-_DROP = "DELETE FROM disclosures WHERE owner = ? AND key = ?"
 
 Row: TypeAlias = tuple[bytes, bytes, float]
 """Whose, of what, and when it was last used in seconds since the epoch."""
@@ -82,12 +86,8 @@ class Disclosures:
         keys = dict.fromkeys(self._key(reader, one) for one in described)
         if not keys:
             return
-        mine = self._used.get(owner, OrderedDict())
-        old = [key for key in mine if key not in keys]
-        surplus = max(0, len(old) + len(keys) - self._most_of_one)
-        gone = tuple((owner, key) for key in old[:surplus])
         kept = tuple((owner, key, now) for key in keys)
-        await self._ledger.make(Change(gone=gone, kept=kept), self._put)
+        await self._ledger.make(Change(gone=self._leaving(owner, keys), kept=kept), self._put)
 
     async def use(self, reader: Reader, described: str, *, now: float, idle_s: float) -> bool:
         """Return whether it was told and is in use; see `DisclosureStore`."""
@@ -108,24 +108,35 @@ class Disclosures:
         return True
 
     async def forget(self, *, before: float) -> int:
-        """Forget what was last used before then; see `DisclosureStore`."""
-        gone = tuple(
-            (owner, key)
-            for owner, mine in self._used.items()
-            for key, used in mine.items()
-            if used < before
-        )
-        await self._ledger.make(Change(gone=gone, before=before), self._put)
-        return len(gone)
+        """Forget what was last used before then, some at a time; see `DisclosureStore`."""
+        forgotten = 0
+        async for owners in in_steps(tuple(self._used)):
+            found = ((one, key) for one in owners for key in self._outlived(one, before))
+            while gone := tuple(islice(found, PART)):
+                await self._ledger.make(Change(gone=gone, before=before), self._put)
+                forgotten += len(gone)
+        await self._ledger.make(Change(before=before), self._put)  # what others have kept, too
+        return forgotten
+
+    def _outlived(self, owner: bytes, before: float) -> list[bytes]:
+        mine = self._used.get(owner, OrderedDict())
+        return [key for key, _ in takewhile(lambda one: one[1] < before, mine.items())]
+
+    def _leaving(self, owner: bytes, keys: Collection[bytes]) -> tuple[tuple[bytes, bytes], ...]:
+        """Return what makes way for these of `owner`'s: its own, then of whoever has most."""
+        mine = self._used.get(owner, OrderedDict())
+        old = [key for key in mine if key not in keys]
+        gone = [(owner, key) for key in old[: max(0, len(old) + len(keys) - self._most_of_one)]]
+        new = len(old) + len(keys) - len(mine) - len(gone)
+        if (surplus := len(self._written) + new - MOST_OF_ALL) > 0:
+            most = max(self._used, key=lambda one: len(self._used[one]))
+            gone += [(most, key) for key in islice(self._used[most], surplus)]
+        return tuple(gone)
 
     def _heard(self, owner: bytes, key: bytes, used: float) -> OrderedDict[bytes, float]:
-        """Hold what another process has kept; return what is held of its principal."""
-        self._put(Change(kept=((owner, key, used),)))
-        mine = self._used[owner]
-        while len(mine) > self._most_of_one:
-            oldest, _ = mine.popitem(last=False)
-            del self._written[owner, oldest]
-        return mine
+        """Hold what another process has kept; return what is held of its person."""
+        self._put(Change(gone=self._leaving(owner, {key}), kept=((owner, key, used),)))
+        return self._used[owner]
 
     def _put(self, change: Change) -> None:
         for owner, key in change.gone:
@@ -142,7 +153,7 @@ class Disclosures:
             self._written[owner, key] = used
 
     def _owner(self, reader: Reader) -> bytes:
-        return self._name("reader", reader.principal)
+        return self._name("reader", reader.person)
 
     def _key(self, reader: Reader, described: str) -> bytes:
         return self._name("described", reader.principal, reader.session, described)
@@ -165,11 +176,8 @@ class SqliteDisclosureLedger:
         """Make `change` in one transaction; see `DisclosureLedger`."""
 
         def job(connection: sqlite3.Connection) -> Change:
-            if change.before == float("inf"):
-                connection.executemany(_DROP, change.gone)
-            else:
-                rows = [(owner, key, change.before) for owner, key in change.gone]
-                connection.executemany(_FORGET, rows)
+            rows = [(owner, key, change.before) for owner, key in change.gone]
+            connection.executemany(_FORGET, rows)
             connection.executemany(_KEEP, change.kept)
             return change
 

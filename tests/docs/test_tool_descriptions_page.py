@@ -2,7 +2,7 @@
 
 from gateway.builtin.briefs import LONGEST_BRIEF, MOST_NAMED, MOST_SELECTED, RESOURCE, TEMPLATE
 from gateway.config.discovery import Descriptions
-from gateway.storage.disclosures import MOST_OF_ONE
+from gateway.storage.disclosures import MOST_OF_ALL, MOST_OF_ONE
 from tests.docs.pages import ROOT
 
 PAGE = " ".join((ROOT / "docs" / "tool-descriptions.md").read_text().split())
@@ -13,7 +13,7 @@ def test_the_numbers_are_the_codes() -> None:
         f"(the first sentence, at most {LONGEST_BRIEF} bytes)",
         f"at most {MOST_SELECTED}. |",
         f"the first {MOST_NAMED} of those",
-        f"Of one principal {MOST_OF_ONE:,} are kept",
+        f"Of one person, with whatever clients, {MOST_OF_ONE:,} are kept, and of all {MOST_OF_ALL:,}",
         f"`{RESOURCE['uri']}`",
         f"`{TEMPLATE['uriTemplate']}`",
     )

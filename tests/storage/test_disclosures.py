@@ -12,8 +12,15 @@ import pytest
 from gateway.domain.descriptions import Reader
 from gateway.errors import AuditUnavailable
 from gateway.ports.descriptions import DisclosureStore
+from gateway.storage import disclosures as kept_in_memory
 from gateway.storage.database import DATABASE
-from gateway.storage.disclosures import DisclosureLedger, Disclosures, SqliteDisclosureLedger
+from gateway.storage.disclosures import (
+    Change,
+    DisclosureLedger,
+    Disclosures,
+    SqliteDisclosureLedger,
+)
+from gateway.storage.postgres import disclosures as kept_in_postgres
 from gateway.storage.postgres.disclosures import SharedDisclosureLedger
 from gateway.storage.postgres.identity import PostgresIdentityDatabase
 from gateway.storage.store import Store
@@ -21,9 +28,11 @@ from tests.storage.identity.places import emptied
 from tests.storage.memory_people import MemoryDisclosureLedger
 
 NOW, IDLE = 1_763_744_000.0, 3600.0
-ALICE, BOB = Reader(principal="gate|alice|agent"), Reader(principal="gate|bob|agent")
-FIRST = Reader(principal=ALICE.principal, session="s1")
-SECOND = Reader(principal=ALICE.principal, session="s2")
+ALICE = Reader(principal="gate|alice|agent", person="gate|alice")
+BOB = Reader(principal="gate|bob|agent", person="gate|bob")
+CAROL = Reader(principal="gate|carol|agent", person="gate|carol")
+FIRST = Reader(principal=ALICE.principal, person=ALICE.person, session="s1")
+SECOND = Reader(principal=ALICE.principal, person=ALICE.person, session="s2")
 SEND = "mail/tool/send sha256:1"
 
 
@@ -43,7 +52,7 @@ def ledger(request: pytest.FixtureRequest) -> Iterator[DisclosureLedger]:
     else:
         address = emptied(request.getfixturevalue("postgres"))
         with closing(PostgresIdentityDatabase(address)) as database:
-            yield SharedDisclosureLedger(database, most_of_one=3)
+            yield SharedDisclosureLedger(database, most_of_one=3, most_of_all=4)
 
 
 @pytest.fixture
@@ -76,13 +85,15 @@ async def test_it_counts_for_its_reader_alone(disclosures: DisclosureStore) -> N
     assert not await used(disclosures, SECOND)
     assert not await used(disclosures, ALICE)
     assert not await used(disclosures, BOB)
-    assert not await used(disclosures, Reader(principal=BOB.principal, session="s1"))
+    assert not await used(
+        disclosures, Reader(principal=BOB.principal, person=BOB.person, session="s1")
+    )
 
 
 async def test_names_that_run_into_each_other_are_told_apart(disclosures: DisclosureStore) -> None:
-    await disclosures.disclose(Reader(principal="a", session="bc"), ["d"], now=NOW)
-    assert not await used(disclosures, Reader(principal="ab", session="c"), "d")
-    assert not await used(disclosures, Reader(principal="a", session="b"), "cd")
+    await disclosures.disclose(Reader(principal="a", person="a", session="bc"), ["d"], now=NOW)
+    assert not await used(disclosures, Reader(principal="ab", person="ab", session="c"), "d")
+    assert not await used(disclosures, Reader(principal="a", person="a", session="b"), "cd")
 
 
 async def test_each_use_begins_the_idle_time_anew(disclosures: DisclosureStore) -> None:
@@ -132,6 +143,56 @@ async def test_of_one_principal_the_longest_unused_go_first(disclosures: Disclos
     assert [await used(disclosures, FIRST, each) for each in "abc"] == [True, False, True]
     assert await used(disclosures, SECOND, "d")
     assert await used(disclosures, BOB, "a")
+
+
+async def test_one_persons_clients_have_one_share_together(disclosures: DisclosureStore) -> None:
+    for number, at in enumerate("abcd"):
+        one = Reader(principal=f"gate|alice|c{number}", person="gate|alice")
+        await disclosures.disclose(one, [at], now=NOW + number)
+    assert not await used(
+        disclosures, Reader(principal="gate|alice|c0", person="gate|alice"), "a", NOW + 3
+    )
+    assert await used(
+        disclosures, Reader(principal="gate|alice|c1", person="gate|alice"), "b", NOW + 3
+    )
+
+
+async def test_of_all_so_many_are_kept_and_whoever_has_most_makes_way(
+    disclosures: DisclosureStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_in_memory, "MOST_OF_ALL", 4)
+    await disclosures.disclose(BOB, ["a"], now=NOW)
+    for at, described in enumerate("abc"):
+        await disclosures.disclose(ALICE, [described], now=NOW + at)
+    await disclosures.disclose(CAROL, ["a"], now=NOW + 3)
+    assert isinstance(disclosures, Disclosures)
+    assert len(disclosures._written) == 4
+    assert await used(disclosures, BOB, "a")
+    assert await used(disclosures, CAROL, "a", NOW + 3)
+    assert [await used(disclosures, ALICE, each, NOW + 3) for each in "abc"] == [False, True, True]
+
+
+async def test_much_is_forgotten_some_at_a_time(
+    ledger: DisclosureLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (kept_in_memory, kept_in_postgres):
+        monkeypatch.setattr(module, "PART", 3)
+    disclosures, made, sizes = Disclosures(ledger, b"key"), ledger.make, []
+
+    async def noted(change: Change, committed: Callable[[Change], None]) -> None:
+        sizes.append(len(change.gone))
+        await made(change, committed)
+
+    for one in (ALICE, BOB):
+        await disclosures.disclose(one, list("abc"), now=NOW)
+    await disclosures.disclose(CAROL, ["a", "b"], now=NOW)
+    await disclosures.disclose(CAROL, ["c"], now=NOW + 10)
+    monkeypatch.setattr(ledger, "make", noted)
+    assert await disclosures.forget(before=NOW + 5) == 8
+    assert max(sizes) <= 3
+    assert await used(disclosures, CAROL, "c", NOW + 10)
+    assert not await used(disclosures, CAROL, "a", NOW + 10)
+    assert await disclosures.forget(before=NOW + 5) == 0
 
 
 async def test_the_file_holds_no_names(store: Store) -> None:

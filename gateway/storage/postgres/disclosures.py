@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from gateway.errors import AuditUnavailable, IdentityUnavailable
-from gateway.storage.disclosures import MOST_OF_ONE, Change
+from gateway.storage.disclosures import MOST_OF_ALL, MOST_OF_ONE, PART, Change
 from gateway.storage.identity.statements import IdentityDatabase, Statements
 
 _KEEP: Final = (
@@ -14,8 +14,18 @@ _KEEP: Final = (
     " DO UPDATE SET used = excluded.used WHERE disclosures.used < excluded.used"
 )
 _DROP: Final = "DELETE FROM disclosures WHERE owner = ? AND key = ?"
-_FORGET: Final = "DELETE FROM disclosures WHERE used < ?"
-# What another replica has kept of a principal counts as well.
+_FORGET: Final = (
+    "DELETE FROM disclosures WHERE (owner, key) IN"
+    " (SELECT owner, key FROM disclosures WHERE used < ? LIMIT ?)"
+)
+# Whoever has most has most that is beyond the newest so many of each.
+_LEVEL: Final = (
+    "DELETE FROM disclosures WHERE (SELECT count(*) FROM disclosures) > ? AND (owner, key) IN"
+    " (SELECT owner, key FROM (SELECT owner, key,"
+    " row_number() OVER (PARTITION BY owner ORDER BY used DESC, key) AS place FROM disclosures) AS each"
+    " ORDER BY place, key OFFSET ?)"
+)
+# What another replica has kept of a person counts as well.
 _TRIM: Final = (
     "DELETE FROM disclosures WHERE owner = ? AND key IN"
     " (SELECT key FROM disclosures WHERE owner = ? ORDER BY used DESC, key OFFSET ?)"
@@ -26,9 +36,16 @@ _LOOK: Final = "SELECT used FROM disclosures WHERE owner = ? AND key = ?"
 class SharedDisclosureLedger:
     """A `DisclosureLedger` of many replicas: each has its own memory, and looks before it says no."""
 
-    def __init__(self, database: IdentityDatabase, *, most_of_one: int = MOST_OF_ONE) -> None:
+    def __init__(
+        self,
+        database: IdentityDatabase,
+        *,
+        most_of_one: int = MOST_OF_ONE,
+        most_of_all: int = MOST_OF_ALL,
+    ) -> None:
         self._database = database
         self._most_of_one = most_of_one
+        self._most_of_all = most_of_all
 
     async def make(self, change: Change, committed: Callable[[Change], None]) -> None:
         """Make `change` in one transaction; see `DisclosureLedger`."""
@@ -38,10 +55,14 @@ class SharedDisclosureLedger:
             # Memory is the loop's alone; it hears in the order of the commits.
             loop.call_soon_threadsafe(committed, change)
 
+        def made() -> None:
+            # Also what only replicas held that are gone by now, some at a time.
+            while change.before < float("inf") and self._database.write(self._forgotten(change)):
+                pass
+            self._database.write(partial(self._made, change), committed=told)
+
         try:
-            await asyncio.to_thread(
-                partial(self._database.write, partial(self._made, change), committed=told)
-            )
+            await asyncio.to_thread(made)
         except IdentityUnavailable as error:
             raise AuditUnavailable(
                 "it cannot be kept now what was read", detail=error.detail
@@ -59,12 +80,15 @@ class SharedDisclosureLedger:
             ) from error
         return None if found is None else float(found[0])
 
+    def _forgotten(self, change: Change) -> Callable[[Statements], bool]:
+        """Return what forgets as many as may be at once, and says whether there may be more."""
+        return lambda to: to.execute(_FORGET, (change.before, PART)).rowcount >= PART
+
     def _made(self, change: Change, to: Statements) -> None:
         if change.before == float("inf"):
             to.executemany(_DROP, change.gone)
         else:
-            # Also what only replicas held that are gone by now.
-            to.execute(_FORGET, (change.before,))
+            to.execute(_LEVEL, (self._most_of_all, self._most_of_all))
         to.executemany(_KEEP, change.kept)
         for owner in dict.fromkeys(owner for owner, _, _ in change.kept):
             to.execute(_TRIM, (owner, owner, self._most_of_one))

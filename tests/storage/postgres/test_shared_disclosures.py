@@ -14,7 +14,7 @@ from gateway.storage.postgres.identity import PostgresIdentityDatabase
 from tests.storage.identity.places import emptied
 
 NOW, IDLE = 1_763_744_000.0, 3600.0
-ALICE = Reader(principal="gate|alice|agent")
+ALICE = Reader(principal="gate|alice|agent", person="gate|alice")
 SEND = "mail/tool/send sha256:1"
 
 
@@ -83,6 +83,19 @@ async def test_one_forgets_what_only_a_replica_held_that_is_gone(replicas, rows)
     await one.disclose(ALICE, ["other"], now=NOW + 10)
     await other.forget(before=NOW + 5)
     assert rows() == [NOW + 10]
+
+
+async def test_of_all_so_many_are_kept_and_whoever_has_most_makes_way(databases, rows):
+    one, other = (
+        Disclosures(SharedDisclosureLedger(database, most_of_all=3), b"key")
+        for database in databases
+    )
+    bob = Reader(principal="gate|bob|agent", person="gate|bob")
+    await other.disclose(bob, [SEND], now=NOW)
+    for at, described in enumerate("abc"):
+        await one.disclose(ALICE, [described], now=NOW + 1 + at)
+    await other.forget(before=NOW)
+    assert rows() == [NOW, NOW + 2, NOW + 3]
 
 
 async def test_of_one_principal_so_many_are_kept_by_all_replicas_together(replicas, rows):
