@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from gateway.pins.portability import NAMED
+
 _SIGN = re.compile(r"\\.?|\[(?:\\.?|[^\]\\])*+\]?|.", re.DOTALL)
 """Of a pattern, one at a time: an escape and a class are one."""
 _EMPTY_CLASS = ("[]", "[^]")
@@ -16,18 +18,24 @@ _CONTENT: Final = frozenset({"const", "enum", "default", "examples"})
 """Keywords that hold values and no schemas."""
 
 
-def looked_ahead(schema: Any) -> Any:
+def looked_ahead(schema: Any, *, is_named: bool = False) -> Any:
     """Return `schema` without patterns that look ahead first, where they can be said otherwise.
 
-    It is the very same where there are none.
+    It is the very same where there are none. If `is_named`, it is no schema, but holds some by
+    names of their author's own, which are no keywords.
     """
     if isinstance(schema, list):
         items = [looked_ahead(item) for item in schema]
         return items if any(a is not b for a, b in zip(items, schema, strict=True)) else schema
     if not isinstance(schema, dict):
         return schema
-    inner = {n: held if n in _CONTENT else looked_ahead(held) for n, held in schema.items()}
-    return _said_otherwise(inner if any(inner[n] is not schema[n] for n in schema) else schema)
+    inner = {
+        n: looked_ahead(held, is_named=n in NAMED and not is_named)
+        for n, held in schema.items()
+        if is_named or n not in _CONTENT
+    }
+    whole = {**schema, **inner} if any(inner[n] is not schema[n] for n in inner) else schema
+    return whole if is_named else _said_otherwise(whole)
 
 
 def _said_otherwise(node: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -86,3 +86,19 @@ def test_all_that_held_beside_it_holds() -> None:
 def test_what_has_none_is_the_very_same() -> None:
     schema = {"properties": {"a": {"pattern": "^a(?:b)"}}, "enum": [{"pattern": "^(?!a)b"}]}
     assert looked_ahead(schema) is schema
+
+
+@pytest.mark.parametrize("name", ["const", "default", "enum", "examples", "pattern", "properties"])
+@pytest.mark.parametrize("word", ["$defs", "properties"])
+def test_a_property_may_be_called_as_a_keyword_is(word: str, name: str) -> None:
+    held = {"properties": {name: {"$ref": f"#/$defs/{name}"}}, "$defs": {name: {"pattern": EMAIL}}}
+    by_name = {"properties": {name: {"pattern": EMAIL}}}
+    check = SchemaCheck(held if word == "$defs" else by_name)
+    assert not check.problems({name: "ann.lee@mail.example"}, 100)
+    assert check.problems({name: ".ann@mail.example"}, 100)
+
+
+@pytest.mark.parametrize("word", ["const", "default", "enum", "examples"])
+def test_a_value_within_a_property_of_that_name_is_no_schema(word: str) -> None:
+    schema = {"properties": {"properties": {word: [{"pattern": "^(?!a)b"}]}}}
+    assert looked_ahead(schema) is schema
