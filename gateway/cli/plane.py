@@ -14,6 +14,7 @@ from gateway.config.planes import GrpcListener, PlaneSection, key_of
 from gateway.domain.planes import Plane, PlaneKind
 from gateway.planes.checks import problems_of
 from gateway.planes.configs import KEY, Surroundings, agentgateway, envoy
+from gateway.planes.written import read
 
 _READ_LIMIT_BYTES = 32 << 20
 _KINDS = {
@@ -57,9 +58,11 @@ def check(*, file: Path) -> None:
     """Say what in a plane's own configuration would let something pass unjudged; exit 1 if anything."""
     try:
         with click.open_file(str(file), "rb") as source:
-            content = yaml.safe_load(source.read(_READ_LIMIT_BYTES))
-    except (OSError, yaml.YAMLError) as error:
-        raise Failed(f"{file} cannot be read as YAML", exit_code=WRONG_USE) from error
+            content = read(source.read(_READ_LIMIT_BYTES))
+    except OSError as error:
+        raise Failed(f"{file} cannot be read: {error.strerror}", exit_code=WRONG_USE) from error
+    except ValueError as error:
+        raise Failed(f"{file} cannot be read: {error}", exit_code=WRONG_USE) from error
     found = problems_of(content)
     for problem in found:
         click.echo(cell(problem))

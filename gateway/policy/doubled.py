@@ -1,6 +1,8 @@
 """Keys that stand twice in a data document: OPA keeps one of the two, and says nothing."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import cycle, repeat
 from pathlib import PurePosixPath
 
 import yaml
@@ -8,6 +10,8 @@ import yaml
 _YAML = frozenset({".yaml", ".yml"})
 _LARGEST_BYTES = 1024**2
 """Of a document that people write; a larger one was made by a program."""
+_DEEPEST = 1000
+"""Levels of a document. No deeper one comes into force, and to go on takes time quadratic in them."""
 
 
 def doubled(files: Mapping[str, bytes]) -> list[str]:
@@ -15,31 +19,26 @@ def doubled(files: Mapping[str, bytes]) -> list[str]:
     found = []
     for path, content in sorted(files.items()):
         if PurePosixPath(path).suffix in _YAML and len(content) <= _LARGEST_BYTES:
-            found += [f"{path}:{line}: {text}" for line, text in _twice(content)]
+            with suppress(yaml.YAMLError):  # OPA says what is wrong with it
+                found += [f"{path}:{line}: {text}" for line, text in _twice(content)]
     return found
 
 
 def _twice(content: bytes) -> Iterator[tuple[int, str]]:
-    try:
-        root = yaml.compose(content, Loader=yaml.CSafeLoader)
-    except yaml.YAMLError:
-        return  # OPA says what is wrong with it
-    waiting = [root]
-    seen: set[int] = set()
-    while waiting:
-        node = waiting.pop()
-        if node is None or id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            waiting += node.value
-        elif isinstance(node, yaml.MappingNode):
-            lines: dict[str, int] = {}
-            for key, inner in node.value:
-                waiting.append(inner)
-                line = key.start_mark.line + 1
-                if isinstance(key, yaml.ScalarNode) and key.value in lines:
-                    first = lines[key.value]
-                    yield line, f"`{key.value}` stands in line {first} already; write into that"
-                elif isinstance(key, yaml.ScalarNode):
-                    lines[key.value] = line
+    # Event by event: PyYAML puts nodes together in C, level within level, and too many end the process.
+    around: list[tuple[Iterator[bool], dict[str, int]]] = [(repeat(False), {})]
+    for event in yaml.parse(content, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionEndEvent):
+            around.pop()
+        elif isinstance(event, yaml.NodeEvent):
+            is_key, lines = around[-1]
+            if next(is_key) and isinstance(event, yaml.ScalarEvent) and event.start_mark:
+                line = event.start_mark.line + 1
+                if first := lines.get(event.value):
+                    yield line, f"`{event.value}` stands in line {first} already; write into that"
+                lines.setdefault(event.value, line)
+            if isinstance(event, yaml.CollectionStartEvent):
+                if len(around) > _DEEPEST:
+                    return
+                is_mapping = isinstance(event, yaml.MappingStartEvent)
+                around.append((cycle((True, False)) if is_mapping else repeat(False), {}))

@@ -4,6 +4,7 @@ import copy
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 
 from gateway.cli import main
 from gateway.planes.checks import problems_of
+from gateway.planes.written import read
 from tests.planes.test_printed_configurations import filters_of, printed, real_envoy
 from tests.servers.process import envoy_path
 
@@ -499,3 +501,44 @@ def test_the_command_exits_1_if_anything_would_pass(tmp_path: Path) -> None:
         assert CliRunner().invoke(main, ["plane", "check", str(file)]).exit_code == status
     file.write_text("{")
     assert CliRunner().invoke(main, ["plane", "check", str(file)]).exit_code == 2
+
+
+BOMB = "a: &a [1]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 100)}]\n" for before, name in pairwise("abcde")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: &x\n  b: *x\n", "line 2: `*x` stands within `&x` itself"),
+        ("&x [*x]", "line 1: `*x` stands within `&x` itself"),
+        ("a: &x\n  <<: *x\n", "line 2: `*x` stands within `&x` itself"),
+        ("[" * 20_000, "line 1: nested deeper than"),
+        ("\n- " + "- " * 20_000, "line 2: nested deeper than"),
+        (BOMB, "line 4: more than 1000000 parts"),
+        ("a: 1\nb: [", "line 3: not YAML: "),
+        ("a: *x", "line 1: not YAML: "),
+        ("a: 2020-13-45", "line 1: not YAML: a date or a number that is none"),
+        ("a: !!timestamp x", "line 1: not YAML: a date or a number that is none"),
+        ("\0", "line 1: not YAML: "),
+    ],
+)
+def test_what_cannot_be_looked_through_is_told_with_its_line(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    file = tmp_path / "plane.yaml"
+    file.write_text(text)
+    told = CliRunner().invoke(main, ["plane", "check", str(file)])
+    assert told.exit_code == 2
+    assert told.exception is None or isinstance(told.exception, SystemExit)
+    assert f"{file} cannot be read: {problem}" in told.stderr
+
+
+def test_what_is_said_once_and_used_again_is_read() -> None:
+    assert read(b"a: &x [1, {b: 2}]\nc: *x\nd: {<<: &y {e: 1}, f: *y}") == {
+        "a": [1, {"b": 2}],
+        "c": [1, {"b": 2}],
+        "d": {"e": 1, "f": {"e": 1}},
+    }
+    assert read(b"[" * 200 + b"]" * 200)

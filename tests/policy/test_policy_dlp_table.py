@@ -10,6 +10,7 @@ from gateway.errors import ConfigError
 from gateway.policy.bundle import prepare
 from gateway.policy.commands import check
 from gateway.policy.dlp_table import absent_in_dlp
+from gateway.policy.doubled import doubled
 from gateway.policy.settings import PolicySettings
 from gateway.policy.sources import Sources, read_sources
 from gateway.policy.targets import Known
@@ -54,6 +55,10 @@ def put(folder: Path, data: str) -> Sources:
         ("douane: {dlp: {results: {cards: mask}}}\n", "no class or group is called so"),
         ("douane:\n  a: 1\ndouane:\n  b: 1\n", "data.yaml:3: `douane` stands in line 1 already"),
         ("a:\n  - b: 1\n    b: 2\n", "data.yaml:3: `b` stands in line 2 already"),
+        ("a: {b: 1, b: 2}\n", "data.yaml:1: `b` stands in line 1 already"),
+        ("a: {b: {c: b}, d: [b, b], b: 2}\n", "data.yaml:1: `b` stands in line 1 already"),
+        ("? [a, a]\n: b\na: 1\na: b\n", "data.yaml:4: `a` stands in line 3 already"),
+        ("a: &x\n  b: *x\n", "anchor 'x' value contains itself"),
     ],
 )
 def test_what_says_nothing_does_not_come_into_force(
@@ -62,6 +67,24 @@ def test_what_says_nothing_does_not_come_into_force(
     with pytest.raises(ConfigError) as refused:
         prepare(find_opa(), put(tmp_path, data), {})
     assert any(problem in one for one in refused.value.problems)
+
+
+@pytest.mark.parametrize("opening", ["[", "- "])
+def test_a_document_that_is_very_deep_is_refused(tmp_path: Path, opening: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        prepare(find_opa(), put(tmp_path, "\n" + opening * 400_000), {})
+    assert any("data.yaml" in one for one in refused.value.problems)
+
+
+def test_what_is_too_deep_to_come_into_force_is_looked_at_no_further() -> None:
+    for levels, told in ((900, 1), (1100, 0)):
+        text = b"[" * levels + b"{a: 1, a: 1}" + b"]" * levels
+        assert len(doubled({"data.yaml": text})) == told
+
+
+def test_what_stands_once_in_each_mapping_is_taken(tmp_path: Path) -> None:
+    data = "a: &x {b: 1, c: b}\nb: [{b: *x}, {b: *x}]\nc: {b: b}\n"
+    prepare(find_opa(), put(tmp_path, data), {})
 
 
 def test_a_class_of_an_operators_own_comes_into_force(tmp_path: Path) -> None:
