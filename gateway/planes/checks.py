@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from gateway.planes.audiences import Taken, shared, taken_by_envoy
 from gateway.planes.envoy_checks import asked_in, problems_of_envoy
 from gateway.planes.parts import Found, is_for_one, listed_in, part_of, parts_in, within
 
@@ -37,6 +38,7 @@ def problems_of(content: Any) -> list[str]:
     if not is_envoys and not agents:
         return ["it asks nobody: there is no ext_proc, no ext_authz and no mcpGuardrails in it"]
     found = list(problems_of_envoy(content)) if is_envoys else []
+    found += shared(taken_by_envoy(content))
     for one in agents:
         processors = [
             each
@@ -47,6 +49,7 @@ def problems_of(content: Any) -> list[str]:
     if agents:
         found += _unasked(content)
         found += _audiences(content)
+        found += shared(_taken(content))
     return list(dict.fromkeys(found))
 
 
@@ -65,13 +68,30 @@ def _unasked(content: Any) -> Iterator[str]:
 def _audiences(content: Any) -> Iterator[str]:
     """Yield whose tokens are good at more servers than one, wherever Douane is asked about their calls."""
     for one in _asked_about(content):
-        for tokens in (one[key] for key in _VERIFIED if isinstance(one.get(key), Mapping)):
-            for each in parts_in(tokens, "providers") or [tokens]:
-                if not is_for_one(each):
-                    yield (
-                        f"audiences: a token of {each.get('issuer', 'anybody')} for another server is "
-                        "good; write the one of the server"
-                    )
+        for each in _providers(one):
+            if not is_for_one(each):
+                yield (
+                    f"audiences: a token of {each.get('issuer', 'anybody')} for another server is "
+                    "good; write the one of the server"
+                )
+
+
+def _taken(content: Any) -> Iterator[Taken]:
+    """Yield where tokens are good: at all targets of a route, or of what policies are around."""
+    for one in _asked_about(content):
+        parts = (part_of(part, "mcp") for part in _asked_about(one))
+        targets = [each for part in parts for each in parts_in(part, "targets")]
+        for each in _providers(part_of(one, "policies")):
+            for audience in listed_in(each, "audiences"):
+                for target in targets:
+                    key = str(each.get("issuer", "anybody")), str(audience)
+                    place = {said: at for said, at in target.items() if said != "name"}
+                    yield key, str(target.get("name")), place
+
+
+def _providers(policies: Found) -> Iterator[Found]:
+    for tokens in (policies[key] for key in _VERIFIED if isinstance(policies.get(key), Mapping)):
+        yield from parts_in(tokens, "providers") or [tokens]
 
 
 def _asked_about(content: Any) -> Iterator[Found]:

@@ -10,10 +10,8 @@ from gateway.planes.parts import Found, is_for_one, listed_in, part_of, parts_in
 _PROC: Final = "envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor"
 _AUTHZ: Final = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz"
 _KINDS: Final = frozenset({_PROC, _AUTHZ})
-_MANAGER: Final = (
-    "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
-)
-_TOKENS: Final = "envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication"
+MANAGER: Final = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+TOKENS: Final = "envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication"
 _TCP: Final = "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy"
 _PROC_ROUTE: Final = "envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute"
 _AUTHZ_ROUTE: Final = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute"
@@ -46,7 +44,7 @@ def spelled(content: Any) -> Any:
     """Return `content` with its members spelled in one way: protobuf takes `aName` for `a_name`."""
     if isinstance(content, Mapping):
         return {
-            _spelt(name) if isinstance(name, str) else name: spelled(one)
+            spelt(name) if isinstance(name, str) else name: spelled(one)
             for name, one in content.items()
         }
     if isinstance(content, Sequence) and not isinstance(content, str):
@@ -54,7 +52,7 @@ def spelled(content: Any) -> Any:
     return content
 
 
-def _spelt(name: str) -> str:
+def spelt(name: str) -> str:
     return name if "." in name else _CAPITAL.sub(r"_\1", name).lower()
 
 
@@ -68,7 +66,7 @@ def problems_of_envoy(content: Any) -> Iterator[str]:
     for one in within(content):
         yield from _route(one)
         yield from _around(one)
-        if type_of(one) == _TOKENS:
+        if type_of(one) == TOKENS:
             yield from _audiences(one)
     if not any(one.get("payload_in_metadata") == "claims" for one in within(content)):
         yield "payload_in_metadata: who calls is not told; write claims"
@@ -127,13 +125,13 @@ def _audiences(tokens: Found) -> Iterator[str]:
         if isinstance(one.get("provider_and_audiences"), Mapping)
     ]
     wanted = [one for one in within(tokens) if "provider_name" in one and one not in apart]
-    by_itself = {_spelt(str(one["provider_name"])) for one in wanted}
+    by_itself = {spelt(str(one["provider_name"])) for one in wanted}
     providers = part_of(tokens, "providers")
     for name in providers:
         provider = part_of(providers, name)
         if provider.get("payload_in_metadata") != "claims":
             continue
-        ours = [one for one in apart if _spelt(str(one.get("provider_name"))) == name]
+        ours = [one for one in apart if spelt(str(one.get("provider_name"))) == name]
         counting = ours if ours and name not in by_itself else [provider, *ours]
         if not all(is_for_one(one) for one in counting):
             yield f"audiences: a token for another server is good by {name}; write the one of its server"
@@ -141,15 +139,15 @@ def _audiences(tokens: Found) -> Iterator[str]:
 
 def _managers(content: Any) -> Iterator[str]:
     """Yield what leads past the filter: a chain without it, or one in which it is not always asked."""
-    chains = [one for one in within(content) if type_of(one) in {_MANAGER, _TCP}]
+    chains = [one for one in within(content) if type_of(one) in {MANAGER, _TCP}]
     addresses = _addresses(content)
     guarded: set[str] = set()
-    for one in filter(_asks, chains):
+    for one in filter(asks, chains):
         guarded |= _leads_to(one, addresses)
         yield from _loose(one)
     for one in chains:
         yield from _unsure(one)
-        if _asks(one):
+        if asks(one):
             continue
         leads = _leads_to(one, addresses)
         is_elsewhere = any(key in part for part in within(one) for key in _ELSEWHERE)
@@ -158,7 +156,7 @@ def _managers(content: Any) -> Iterator[str]:
             yield f"listeners: {name} asks nobody, and leads to the same servers; add the filter"
 
 
-def _asks(chain: Found) -> bool:
+def asks(chain: Found) -> bool:
     """Whether everything that comes by `chain` is asked about."""
     return any(
         type_of(part_of(one, "typed_config")) in _KINDS and not one.get("disabled")

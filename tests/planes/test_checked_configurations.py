@@ -453,6 +453,154 @@ def test_what_two_routes_share_is_looked_at_where_one_of_them_asks(
     assert problem.startswith("audiences: a token of")
 
 
+def beside(content: Any, name: str, **rule: Any) -> Any:
+    """Return `content` with a route more, to another server, and with a rule more if there is one."""
+    other = copy.deepcopy(content)
+    (one,) = host(other)["routes"]
+    path = {"path": f"/mcp/{name}"}
+    two = {**one, "name": name, "match": path, "route": {**one["route"], "cluster": name}}
+    if "typed_per_filter_config" in one:
+        text = yaml.safe_dump(one["typed_per_filter_config"]).replace(
+            "server: gh", f"server: {name}"
+        )
+        two["typed_per_filter_config"] = yaml.safe_load(text)
+    host(other)["routes"].append(two)
+    tokens = filters_of(other)["jwt_authn"]
+    own = {**tokens["providers"]["gh"], "audiences": [f"https://gateway.example/mcp/{name}"]}
+    tokens["providers"]["own"] = own
+    if rule:
+        tokens["rules"].append({"match": path, **rule})
+    return other
+
+
+BY_GH = {"provider_name": "gh"}
+BY_OWN = {"provider_name": "own"}
+AUDIENCES = {"provider_name": "own", "audiences": ["https://gateway.example/mcp/github"]}
+
+
+@pytest.mark.parametrize("kind", ["ext_proc", "ext_authz"])
+@pytest.mark.parametrize(
+    ("rule", "is_well"),
+    [
+        ({"requires": BY_OWN}, True),
+        ({}, True),  # nobody is told who calls
+        ({"requires": BY_GH}, False),
+        ({"requires": {"requires_any": {"requirements": [BY_OWN, BY_GH]}}}, False),
+        ({"requires": {"provider_and_audiences": AUDIENCES}}, False),
+        ({"requirementName": "gHub"}, False),
+        ({"match": {"path": "/elsewhere"}, "requires": BY_GH}, True),
+        ({"match": {"prefix": "/elsewhere"}, "requires": BY_GH}, True),
+        ({"match": {"prefix": "/mcp/"}, "requires": BY_GH}, False),
+        ({"match": {"safe_regex": {"regex": "/mcp/.*"}}, "requires": BY_GH}, False),
+    ],
+    ids=str,
+)
+def test_rules_that_take_the_same_tokens_at_several_servers_are_told(
+    tmp_path: Path, kind: str, rule: Any, *, is_well: bool
+) -> None:
+    content = beside(printed(tmp_path, "envoy", kind), "jira", **rule)
+    filters_of(content)["jwt_authn"]["requirementMap"] = {"gHub": BY_GH}
+    problems = problems_of(content)
+    told = ["audiences: a token of https://gateway.example for https://gateway.example/mcp/github"]
+    assert [one.partition(" is good at gh, jira;")[0] for one in problems] == told * (not is_well)
+
+
+@pytest.mark.parametrize("first", ["/mcp/jira", "/mcp/"])
+@pytest.mark.parametrize("case", [None, False])
+def test_of_several_rules_the_first_that_surely_fits_counts(
+    tmp_path: Path, first: str, *, case: bool | None
+) -> None:
+    content = beside(printed(tmp_path, "envoy", "ext_proc"), "jira")
+    tokens = filters_of(content)["jwt_authn"]
+    key = "prefix" if first.endswith("/") else "path"
+    tokens["rules"] += [
+        {"match": {key: first}, "requires": BY_OWN},
+        {"match": {"prefix": "/"}, "requires": BY_GH},
+    ]
+    if case is not None:
+        host(content)["routes"][1]["match"]["case_sensitive"] = case
+    is_told = any("is good at gh, jira" in one for one in problems_of(content))
+    assert is_told is (case is False)
+
+
+def test_one_rule_for_the_routes_of_several_servers_is_told(tmp_path: Path) -> None:
+    content = beside(printed(tmp_path, "envoy", "ext_proc"), "jira")
+    filters_of(content)["jwt_authn"]["rules"] = [{"match": {"prefix": "/"}, "requires": BY_GH}]
+    (problem,) = problems_of(content)
+    assert " is good at gh, jira;" in problem
+
+
+@pytest.mark.parametrize("at", [host, lambda one: host(one)["routes"][1]])
+def test_what_a_route_requires_by_itself_counts_alone(tmp_path: Path, at: Any) -> None:
+    for name, is_well in (("gh", False), ("own", True)):
+        content = beside(printed(tmp_path, "envoy", "ext_proc"), "jira", requires=BY_GH)
+        tokens = filters_of(content)["jwt_authn"]
+        tokens["requirement_map"] = {"gh": BY_GH, "own": BY_OWN}
+        at(content)["typed_per_filter_config"] = {
+            "envoy.filters.http.jwt_authn": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.PerRouteConfig",
+                "requirement_name": name,
+            }
+        }
+        told = [one for one in problems_of(content) if "is good at gh, jira" in one]
+        assert bool(told) is (not is_well or at is host)
+
+
+def test_two_ways_to_one_server_may_take_the_same_tokens(tmp_path: Path) -> None:
+    content = beside(printed(tmp_path, "envoy", "ext_proc"), "jira", requires=BY_GH)
+    one, two = host(content)["routes"]
+    two["name"] = "gh"
+    assert problems_of(content) == []
+    two["name"], two["route"]["cluster"] = "jira", one["route"]["cluster"]
+    assert problems_of(content) == []
+    two["route"]["regex_rewrite"] = {"pattern": {"regex": ".*"}, "substitution": "/jira"}
+    (problem,) = problems_of(content)
+    assert problem.startswith("audiences:")
+
+
+def test_filters_of_two_listeners_that_take_the_same_tokens_are_told(tmp_path: Path) -> None:
+    content = printed(tmp_path, "envoy", "ext_proc")
+    filters = manager(content)["http_filters"]
+    two = second(content, cluster="other", filters=copy.deepcopy(filters))
+    chain = two["static_resources"]["listeners"][1]["filter_chains"][0]["filters"][0][
+        "typed_config"
+    ]
+    routes = chain["route_config"]["virtual_hosts"][0]["routes"]
+    routes[:] = [
+        {**route(content), "name": "jira", "route": {**route(content)["route"], "cluster": "jira"}}
+    ]
+    (problem,) = problems_of(two)
+    assert " is good at gh, jira;" in problem
+    chain["http_filters"][0]["typed_config"]["providers"]["gh"]["audiences"] = ["another"]
+    assert problems_of(two) == []
+
+
+@pytest.mark.parametrize("around", ["route", "listener", "backend"])
+def test_tokens_that_an_agentgateway_takes_at_several_servers_are_told(
+    tmp_path: Path, around: str
+) -> None:
+    content = printed(tmp_path, "agentgateway", "ext_mcp")
+    listener = content["binds"][0]["listeners"][0]
+    (one,) = listener["routes"]
+    two = yaml.safe_load(yaml.safe_dump(one).replace("gh", "jira"))
+    two["backends"][0]["mcp"]["targets"][0]["mcp"]["host"] = "https://mcp.example/jira"
+    listener["routes"].append(two)
+    if around == "listener":
+        listener["policies"] = {"jwtAuth": one["policies"].pop("jwtAuth")}
+        del two["policies"]["jwtAuth"]
+    elif around == "backend":
+        two["backends"][0]["policies"] = {"jwtAuth": two["policies"].pop("jwtAuth")}
+    else:
+        two["policies"]["jwtAuth"] = {"providers": [two["policies"]["jwtAuth"]]}
+    (problem,) = problems_of(content)
+    assert " is good at gh, jira;" in problem
+    del two["policies"]["mcpGuardrails"]
+    assert [text.partition(":")[0] for text in problems_of(content)] == ["routes"]
+    two["policies"]["mcpGuardrails"] = one["policies"]["mcpGuardrails"]
+    two["backends"][0]["mcp"] = one["backends"][0]["mcp"]
+    assert problems_of(content) == []
+
+
 def spoilt(content: Any, to: Any) -> Iterator[Any]:
     """Yield `content` with `to` in the place of each part of it, one at a time."""
     yield to
