@@ -1,6 +1,5 @@
 """What JSON Schemas say of the values they describe. Bounded: they come from outside."""
 
-import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -8,6 +7,7 @@ from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.document import member_path
+from gateway.domain.drafts import version_of
 from gateway.domain.nodes import objects_in
 from gateway.flow.words import ID_FIELDS, ID_FORMATS, singular, words_of
 
@@ -16,10 +16,6 @@ _MOST_NODES = 2048
 _MOST_FIELDS = 64
 _MOST_ALTERNATIVES = 64
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
-_KNOWS_CONST = re.compile(
-    r"https?://json-schema\.org/(?:draft-0[67]/|draft/20(?:19-09|20-12)/)?schema#?", re.ASCII
-)
-"""Versions of JSON Schema, since draft 6."""
 _FURTHER = frozenset({*_ALTERNATIVES, "$ref", "items"})
 """What says of a value what else is to hold, and is looked at itself."""
 
@@ -62,8 +58,7 @@ def _knows_const(root: Mapping[str, Any]) -> bool:
     """
     parts = [*islice(objects_in(root), _MOST_NODES + 1)]
     return len(parts) <= _MOST_NODES and all(
-        not isinstance(draft := part.get("$schema"), str) or _KNOWS_CONST.fullmatch(draft)
-        for part in parts
+        not isinstance(part.get("$schema"), str) or version_of(part) for part in parts
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gateway.domain.bounded import remembered
 from gateway.domain.document import Document
+from gateway.domain.drafts import version_of
 from gateway.pins.hosts import HOSTS, Keyword
 from gateway.pins.nested import NAMED, leads_astray, matters, schemas_in
 
@@ -64,6 +65,9 @@ def _shown_to(definition: Document, hosts: Sequence[str]) -> Mapping[str, Any]:
 
 def _wider(schema: Mapping[str, Any], rules: Collection[Keyword]) -> Mapping[str, Any]:
     """Return `schema` without what `rules` are about, where what is left takes no less."""
+    whole = [one for _, one in schemas_in(schema, "")]
+    if any("const" in one for one in whole) and not all(map(version_of, whole)):
+        return schema  # to some of it `const` means nothing, and the `enum` in its place would
     kept = _without(schema, rules)
     if "$schema" in schema and "$schema" not in kept and not _says_the_same(schema):
         kept = {"$schema": schema["$schema"], **kept}

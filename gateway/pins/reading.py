@@ -5,13 +5,27 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gateway.domain._value import value
+from gateway.domain.drafts import NEWEST, REFERRED_ALONE, version_of
 from gateway.domain.tools import Kind, Manifest
+from gateway.pins.effort import NARROWS_NOTHING
 from gateway.pins.visible import visible
 
 _MOST_PARTS = 200
 """More parameters a person does not read; how many there are beside them is told."""
 _MOST_ALTERNATIVES = 8
 _DEEPEST_TYPE = 3
+_NEW_IN = (
+    ("draft-06", frozenset({"const", "contains", "propertyNames"})),
+    ("draft-07", frozenset({"if", "then", "else"})),
+    (
+        "2019-09",
+        frozenset({"dependentRequired", "dependentSchemas", "maxContains", "minContains"})
+        | frozenset({"unevaluatedItems", "unevaluatedProperties"}),
+    ),
+    ("2020-12", frozenset({"prefixItems"})),
+)
+"""Which version of JSON Schema was the first in which these keywords say anything, oldest first."""
+_MEANS_NOTHING = "means nothing in its version of JSON Schema: "
 
 _TOLD_FIRST = ("title", "description", "instructions")
 _TOLD_OF_TOOL = frozenset({"name", "inputSchema", "outputSchema", "annotations"})
@@ -59,13 +73,17 @@ def _texts(content: Mapping[str, Any]) -> Iterator[Part]:
 def _parameters(schema: Any) -> Iterator[Part]:
     if not isinstance(schema, dict):
         return
+    version = version_of(schema)
+    counting = _counting(schema, version)
     properties = schema.get("properties")
     properties = properties if isinstance(properties, dict) else {}
     required = schema.get("required")
     required = required if isinstance(required, list) else []
     for name in list(properties)[:_MOST_PARTS]:
         needed = ", required" if name in required else ""
-        yield _part(f"parameter {name}", f"{_type(properties[name])}{needed}", properties[name])
+        told = "" if "properties" in counting else _MEANS_NOTHING
+        told += f"{_type(properties[name], version)}{needed}"
+        yield _part(f"parameter {name}", told, properties[name])
     if (more := len(properties) - _MOST_PARTS) > 0:
         yield Part(name="parameters", text=f"and {more} more")
     if not properties:
@@ -74,7 +92,8 @@ def _parameters(schema: Any) -> Iterator[Part]:
     if schema.get("additionalProperties") is False:
         beside.remove("additionalProperties")
     for name in beside:
-        yield Part(name=visible(f"parameters' {name}"), text=_short(schema[name]))
+        told = "" if name in counting or name in NARROWS_NOTHING else _MEANS_NOTHING
+        yield Part(name=visible(f"parameters' {name}"), text=told + _short(schema[name]))
 
 
 def _arguments(arguments: Any) -> Iterator[Part]:
@@ -113,10 +132,25 @@ def _short(content: Any) -> str:
     return visible(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False))
 
 
-def _type(schema: Any, depth: int = 0) -> str:
-    """Return what a schema lets pass, as programmers say it: `array of string or null`."""
+def _counting(schema: Mapping[str, Any], version: str | None) -> Mapping[str, Any]:
+    """Return `schema` without keywords that mean nothing in its `version`, or where they stand."""
+    if (version is None or version in REFERRED_ALONE) and "$ref" in schema:
+        return {"$ref": schema["$ref"]}
+    known = [since for since, _ in _NEW_IN]
+    later = known[known.index(version) + 1 if version else 0 :]
+    unknown = frozenset[str]().union(*(words for since, words in _NEW_IN if since in later))
+    return {name: held for name, held in schema.items() if name not in unknown}
+
+
+def _type(schema: Any, version: str | None = NEWEST, depth: int = 0) -> str:
+    """Return what a schema lets pass, as programmers say it: `array of string or null`.
+
+    `version` is that of what is around it.
+    """
     if not isinstance(schema, dict):
         return "anything" if schema is not False else "nothing"
+    version = version_of(schema, version)
+    schema = _counting(schema, version)
     if "const" in schema:
         return json.dumps(schema["const"], ensure_ascii=False)
     if isinstance(schema.get("enum"), list):
@@ -125,10 +159,10 @@ def _type(schema: Any, depth: int = 0) -> str:
         return str(schema["$ref"].rsplit("/", 1)[-1])
     for word in ("anyOf", "oneOf"):
         if isinstance(schema.get(word), list):
-            return _any_of([_type(each, depth + 1) for each in schema[word]])
+            return _any_of([_type(each, version, depth + 1) for each in schema[word]])
     named = schema.get("type")
     types = named if isinstance(named, list) else [named]
-    return _any_of([_simple(each, schema, depth) for each in types])
+    return _any_of([_simple(each, schema, version, depth) for each in types])
 
 
 def _any_of(alternatives: list[str]) -> str:
@@ -139,9 +173,9 @@ def _any_of(alternatives: list[str]) -> str:
     return " or ".join(told) or "nothing"
 
 
-def _simple(name: Any, schema: Mapping[str, Any], depth: int) -> str:
+def _simple(name: Any, schema: Mapping[str, Any], version: str | None, depth: int) -> str:
     if name == "array" and depth < _DEEPEST_TYPE:
-        return f"array of {_type(schema.get('items', True), depth + 1)}"
+        return f"array of {_type(schema.get('items', True), version, depth + 1)}"
     properties = schema.get("properties")
     if name == "object" and isinstance(properties, dict) and properties and depth < _DEEPEST_TYPE:
         names = list(properties)[:_MOST_ALTERNATIVES]

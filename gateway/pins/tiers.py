@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway.domain._value import value
+from gateway.domain.drafts import REFERRED_ALONE, version_of
 from gateway.domain.tools import MAPPING, Kind
 from gateway.pins.effort import NARROWS_NOTHING
 from gateway.pins.nested import NAMED, leads_astray, schemas_in
@@ -47,12 +48,6 @@ _SUBSCHEMAS = frozenset(
     {"items", "prefixItems", "anyOf", "oneOf", "allOf", "not", "if", "then", "else", "contains"}
     | {"additionalItems", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
 )
-_VERSION = re.compile(
-    r"https?://json-schema\.org/(?:(draft-0[67])|draft/(2019-09|2020-12))/schema#?", re.ASCII
-)
-_NEWEST = "2020-12"
-_REFERRED_ALONE = frozenset({"draft-06", "draft-07"})
-"""Versions in which nothing counts that stands beside a `$ref`."""
 _READ_ANEW = frozenset(
     {
         "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef",
@@ -80,7 +75,7 @@ class Whole:
     @classmethod
     def of(cls, old: Any, new: Any) -> "Whole":
         """Return what is to be known of the schema `old`, which has become `new`."""
-        versions = {_version(old), _version(new)}
+        versions = {version_of(side if isinstance(side, dict) else {}) for side in (old, new)}
         inner = [one for side in (old, new) for _, one in schemas_in(side, "")]
         unseen = any(map(leads_astray, inner))
         differ = len(versions) > 1 and (unseen or any(_differs(one, versions) for one in inner))
@@ -90,18 +85,9 @@ class Whole:
         )
 
 
-def _version(schema: Any) -> str | None:
-    """Return which version of JSON Schema reads `schema`; `None` for none of those since draft 6."""
-    named = schema.get("$schema", ABSENT) if isinstance(schema, dict) else ABSENT
-    if named is ABSENT:
-        return _NEWEST
-    known = _VERSION.fullmatch(named) if isinstance(named, str) else None
-    return None if known is None else known[1] or known[2]
-
-
 def _differs(schema: Mapping[str, Any], versions: Collection[str | None]) -> bool:
     beside = "$ref" in schema and len(schema.keys() - NARROWS_NOTHING) > 1
-    ignored = beside and not _REFERRED_ALONE.isdisjoint(versions)
+    ignored = beside and not REFERRED_ALONE.isdisjoint(versions)
     return ignored or isinstance(schema.get("items"), list) or not _READ_ANEW.isdisjoint(schema)
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from gateway.domain.drafts import version_of
+
 _DEPTH: Final = 8
 _NODES: Final = 400
 """Of one tool, references followed each time: a few lines of them can stand for billions."""
@@ -16,6 +18,7 @@ class Reader:
 
     def __init__(self, root: Any) -> None:
         self._root = root
+        self._knows_const = not isinstance(root, dict) or version_of(root) is not None
         self._left = _NODES
 
     def opened(self, schema: Any, depth: int) -> Mapping[str, Any] | None:
@@ -24,6 +27,8 @@ class Reader:
         if self._left < 0 or depth > _DEPTH:
             return None
         found = self._followed(schema)
+        if isinstance(found, dict) and not self._knows_const:
+            found = {name: held for name, held in found.items() if name != "const"}
         return found if isinstance(found, dict) and found else None
 
     def _followed(self, schema: Any) -> Any:

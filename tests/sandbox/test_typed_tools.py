@@ -317,3 +317,15 @@ def test_a_type_that_is_no_text_is_not_written_out() -> None:
     tool = ProgramTool(server="s", name="x", input_schema=odd)
     assert "async def x(*, a: Any = ...)" in python_stub(tool)
     assert "a?: any;" in typescript_stub(tool)
+
+
+def test_a_constant_that_its_version_does_not_know_is_no_type() -> None:
+    for version, told in ((4, "string"), (7, '"x"')):
+        schema = {
+            "$schema": f"http://json-schema.org/draft-0{version}/schema#",
+            "type": "object",
+            "properties": {"a": {"type": "string", "const": "x"}},
+        }
+        tool = ProgramTool(server="s", name="t", input_schema=schema)
+        assert f"a?: {told};" in typescript_stub(tool)
+        assert ("Literal" in python_stub(tool)) is (version == 7)
