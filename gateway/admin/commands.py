@@ -1,12 +1,16 @@
 """Every command by its name, for the doors: its arguments are checked, and it runs as a person."""
 
+import functools
 import inspect
+import operator
+import types
 import typing
+from collections import abc
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from gateway.admin.person import Person
 from gateway.domain._value import value
@@ -16,6 +20,8 @@ _MOST_PROBLEMS = 10
 _QUICK = 1_000
 """Problems with arguments that may be listed: the list is made in one step, which holds the interpreter."""
 _LONGEST_NAME = 64
+_MOST_MEMBERS = 10_000
+"""Of a list or a mapping that is an argument: more than a server has definitions to approve."""
 
 Answer = Awaitable[Any] | AsyncGenerator[Any, None]
 _Act = Callable[..., Answer]
@@ -38,7 +44,7 @@ class Command:
         hints = typing.get_type_hints(act, include_extras=True)
         fields: dict[str, Any] = {
             parameter.name: (
-                hints[parameter.name],
+                _bounded(hints[parameter.name]),
                 ... if parameter.default is parameter.empty else parameter.default,
             )
             for parameter in inspect.signature(act).parameters.values()
@@ -146,6 +152,22 @@ class Commands:
         if command not in self._made:
             self._made[command] = Command.of(command, act)
         return self._made[command]
+
+
+def _bounded(hint: Any) -> Any:
+    """Return `hint` with so many members at most, of which a list is read to the first that is wrong.
+
+    Arguments are read, and all that is wrong with them told, in one step, which holds the interpreter.
+    """
+    kind, inside = typing.get_origin(hint), typing.get_args(hint)
+    if kind in {types.UnionType, typing.Union}:
+        return functools.reduce(operator.or_, map(_bounded, inside))
+    if kind is abc.Sequence:
+        alike = types.GenericAlias(list, inside)
+        return typing.Annotated[alike, Field(max_length=_MOST_MEMBERS, fail_fast=True)]
+    if kind in {abc.Mapping, dict}:
+        return typing.Annotated[hint, Field(max_length=_MOST_MEMBERS)]
+    return hint
 
 
 def _bad(command: str, error: ValidationError) -> BadCommand:

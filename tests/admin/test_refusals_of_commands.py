@@ -133,19 +133,39 @@ async def test_arguments_that_are_none_are_refused_on_record_by_every_command(
         ),
         (
             "pins.approve",
-            {"server": "mail", "reviewed": [0] * 12},
+            {"server": "mail", "reviewed": [], **{f"x{at}": 0 for at in range(12)}},
             "; ".join(
-                [f"reviewed.{at}: Input should be an object" for at in range(10)]
+                [f"x{at}: Extra inputs are not permitted" for at in range(10)]
                 + ["12 problems in all"]
             ),
         ),
         (
             "pins.approve",
-            {"server": "mail", "reviewed": [0] * 50_000},
+            {"server": "mail", "reviewed": [], **{f"x{at}": 0 for at in range(50_000)}},
             "50000 problems in all",
         ),
+        (
+            "pins.approve",
+            {"server": "mail", "reviewed": [0] * 50_000},
+            "reviewed.0: Input should be an object",
+        ),
+        (
+            "users.change",
+            {"user": "ann", "groups": ["g"] * 10_001},
+            "groups: List should have at most 10000 items after validation, not 10001",
+        ),
+        (
+            "clients.add",
+            {
+                "name": "a",
+                "resources": [],
+                "scopes": [],
+                "jwks": {f"{i}": 0 for i in range(10_001)},
+            },
+            "jwks: Dictionary should have at most 10000 items after validation, not more",
+        ),
     ],
-    ids=["a long name", "some problems", "many problems"],
+    ids=["a long name", "some problems", "many problems", "many wrong", "many", "many names"],
 )
 async def test_arguments_are_refused_in_few_words_however_much_they_are(
     tmp_path: Path, name: str, arguments: Any, said: str
@@ -154,6 +174,21 @@ async def test_arguments_are_refused_in_few_words_however_much_they_are(
         error = await refused(admin, ADMIN, name, orjson.dumps(arguments))
     assert error is not None
     assert error.public == f"{name}: {said}"
+
+
+async def test_no_list_or_mapping_that_a_command_takes_may_have_any_number_of_members(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path) as (admin, _):
+        models = {name: admin.commands._named(name).arguments for name in names_of(admin.commands)}
+    loose = {
+        f"{name} {part}"
+        for name, model in models.items()
+        for part, said in model.model_json_schema().get("properties", {}).items()
+        for one in said.get("anyOf", [said])
+        if one.get("type") in {"array", "object"} and not {"maxItems", "maxProperties"} & one.keys()
+    }
+    assert loose == set()
 
 
 @pytest.mark.parametrize(
