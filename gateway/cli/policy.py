@@ -18,7 +18,7 @@ from gateway.cli.pasted import say_undo
 from gateway.cli.replay import reevaluation_lines, replay
 from gateway.config import Config
 from gateway.domain.audit import RecordKind
-from gateway.errors import ConfigError
+from gateway.errors import ConfigError, UnknownTool
 
 
 @click.group()
@@ -115,7 +115,8 @@ def explain(place: Place, /, *, decision: str | None, as_json: bool) -> None:
         return
     again = last["reevaluation"]
     decided = _decided(records)
-    for line in (*_reasons(decided), *_outvoted(decided, again), *reevaluation_lines(again)):
+    said = (*_reasons(decided), *_unseen(decided), *_outvoted(decided, again))
+    for line in (*said, *reevaluation_lines(again)):
         click.echo(line)
     for record in records:
         click.echo()
@@ -143,6 +144,20 @@ def _outvoted(record: Row, again: Row) -> Iterator[str]:
     own = (again.get("before") or {}).get("verdict")
     if record.get("verdict") == "deny" and own not in {None, "deny"}:
         yield f"policy's own word was {cell(own)}; it was not what counted"
+
+
+def _unseen(record: Row) -> Iterator[str]:
+    """Yield why nothing was found: its caller is told alike of what is not there and what is hidden."""
+    if record.get("code") != UnknownTool.code:
+        return
+    if not record.get("pin_digest"):
+        yield "no definition of that name is known here; `douane servers list` and `pins list` show which are"
+        return
+    yield (
+        "there is one, and it is hidden from its caller: they chose other servers, or policy does not "
+        "show it to them (phase `list`). By the shipped policies the token lacks `tools:list` and "
+        "`tools:call` then, or its groups may not use the server"
+    )
 
 
 def _reasons(record: Row) -> Iterator[str]:

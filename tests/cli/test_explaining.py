@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.cli.policy import _decided, _outvoted
+from gateway.cli.policy import _decided, _outvoted, _unseen
 from gateway.cli.replay import reevaluation_lines
 
 PLACE = {"file": "our.rego", "line": 3, "rule": "deny", "code": "closed_today"}
@@ -55,3 +55,14 @@ def test_the_reason_is_the_calls_also_where_a_persons_answer_was_recorded_after_
     asked = {"kind": "outcome", "id": "1"}
     assert _decided([asked, {"kind": "approval", "id": "2"}]) == asked
     assert _decided([{"kind": "approval", "id": "2"}])["id"] == "2"
+
+
+def test_what_is_hidden_is_told_from_what_is_not_there() -> None:
+    hidden, absent = ({"code": "unknown_tool", "pin_digest": digest} for digest in ("sha256:0", ""))
+    (told,) = _unseen(hidden)
+    assert "hidden from its caller" in told
+    assert "`tools:call`" in told
+    for record in (absent, {"code": "unknown_tool"}):
+        (told,) = _unseen(record)
+        assert told.startswith("no definition of that name")
+    assert list(_unseen({"code": "denied", "pin_digest": "sha256:0"})) == []

@@ -77,6 +77,10 @@ async def test_what_is_hidden_is_unknown_everywhere(house, profile, origin):
     house.rule.says = denying(lambda q: q["target"]["name"] == "send")
     assert (await house.handle(at(house, profile, origin, "send"))).code == "unknown_tool"
     assert house.server.saw == []
+    # That there is one is for whoever reads the record, by which `policy explain` tells it.
+    assert house.audit.records[-1].fields.get("pin_digest")
+    await house.handle(at(house, profile, origin, "nowhere"))
+    assert not house.audit.records[-1].fields.get("pin_digest")
 
 
 @EVERYWHERE
