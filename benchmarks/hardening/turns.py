@@ -108,7 +108,7 @@ async def _list_for_us() -> None:
 
 
 async def _blank_lines() -> None:
-    response = Response(Patience(None, 1e9), hold=lambda _: None, end=lambda: None)
+    response = Response(Patience(idle_s=None, until=1e9), hold=lambda _: None, end=lambda: None)
     response.add(b"\n" * 256 * 1024)
     response.finish()
     events = EventStream(

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gateway.pins.portability import NAMED
+from gateway.pins.nested import NAMED
 
 _SIGN = re.compile(r"\\.?|\[(?:\\.?|[^\]\\])*+\]?|.", re.DOTALL)
 """Of a pattern, one at a time: an escape and a class are one."""

@@ -12,7 +12,7 @@ from gateway.oauth.documents import DocumentRules
 from gateway.oauth.intake import FAILED_SIGN_INS_A_MINUTE
 from gateway.oauth.registration import RegistrationRules
 from gateway.oauth.revocation import ASKED_A_MINUTE
-from gateway.pipeline.memory import _MOST_RUNS
+from gateway.pipeline.memory import _OCTETS
 from gateway.signin import transactions
 from gateway.storage import keys
 from gateway.upstream.settings import MEBIBYTE, Limits
@@ -88,9 +88,9 @@ def test_the_fixed_limits_are_the_codes() -> None:
     results, octets = (
         signature(Provenance).parameters[name].default for name in ("results", "octets")
     )
-    remembered = told["runs whose results are remembered for proofs"]
+    remembered = told["results of runs that are remembered for proofs"]
     assert remembered.startswith(
-        f"{_MOST_RUNS:,}, the latest {results} results and {octets // 1024} KiB of each"
+        f"{_OCTETS // MEBIBYTE} MiB, the latest {results} results and {octets // 1024} KiB of each"
     )
 
 
