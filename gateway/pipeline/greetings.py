@@ -45,11 +45,9 @@ class Greetings:
                 served["instructions"] = known["instructions"]
         return message.data if served == message.result else with_member(message, "result", served)
 
-    def framed(
-        self, call: Call, message: ServerMessage, member: str | None = None
-    ) -> Mapping[str, Any]:
+    def framed(self, call: Call, said: ServerMessage, member: str = "") -> Mapping[str, Any]:
         """Return a result that nobody judges without what the protocol has no place for, named as a greeting is."""
-        bare = bare_result(message.result or {}, member, message.id)
+        bare = bare_result(said.result or {}, member, said.id)
         return renamed(bare, _identity(call, self._approved(call)))
 
     def _approved(self, call: Call) -> Mapping[str, Any]:

@@ -6,12 +6,14 @@ server would like to say: what the protocol does not know there is left out.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from gateway.domain.vocabulary import names_in
 from gateway.wire.jsonrpc import INTERNAL_ERROR
 from gateway.wire.outgoing import SUBSCRIPTION
 
+Said: TypeAlias = Mapping[str, Any]
+Forms: TypeAlias = Mapping[str, Callable[[Any], bool]]
 _META: Final = "_meta"
 _SERVER: Final = "io.modelcontextprotocol/serverInfo"
 _TYPES: Final = frozenset({"complete", "input_required"})
@@ -34,15 +36,13 @@ _FARTHEST: Final = 100_000
 _REVISION: Final = re.compile(r"20[0-9]{2}-[01][0-9]-[0-3][0-9]")
 
 
-def bare_result(
-    result: Mapping[str, Any], member: str | None = None, id_: str | int | None = None
-) -> Mapping[str, Any]:
+def bare_result(result: Said, member: str = "", id_: str | int | None = None) -> Said:
     """Return `result` without what the protocol has no place for.
 
     `member` is the one that holds a list, whose items are looked at elsewhere. `id_` is that of the
     request that it answers: a subscription is called by nothing else.
     """
-    return _framed(result, _FRAME if member is None else {**_FRAME, member: lambda _: True}, id_)
+    return _framed(result, {**_FRAME, member: lambda _: True} if member else _FRAME, id_)
 
 
 def bare_greeting(result: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -91,11 +91,7 @@ def bare_error(error: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**kept, "data": told} if told else kept
 
 
-def _framed(
-    result: Mapping[str, Any],
-    forms: Mapping[str, Callable[[Any], bool]],
-    id_: str | int | None = None,
-) -> dict[str, Any]:
+def _framed(result: Said, forms: Forms, id_: str | int | None = None) -> dict[str, Any]:
     """Return what is of one of `forms`, and what the protocol knows of `_meta`, in its place."""
     kept = {name: inner for name, inner in result.items() if _fits(name, inner, forms)}
     if "ttlMs" in kept:
