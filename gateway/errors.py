@@ -16,12 +16,12 @@
     - DescriptionRequired  the caller has not read what it calls
     - ApprovalRequired     policy wants a person's word first
     - RateLimited          too many calls
+    - AccessRequestRefused a plane's request for access cannot be taken, or is not there
     - LimitExceeded        a message is larger than the limits allow
     - Forbidden            a person lacks the role for what they ask
     - NotFound             what a person named does not exist
     - BadCommand           no such command, or not the arguments it takes
     - EgressRefused        a URL on somebody's word leads where we do not go
-    - AccessRequestRefused a plane's request is refused (`gateway.domain.access_requests`)
     - OAuthError           a token request is refused (`gateway.oauth.errors`)
     - SignInRefused        a person's page or form is refused (`gateway.signin.errors`)
   x Fault                  the gateway cannot say yes, therefore no
@@ -231,6 +231,47 @@ class RateLimited(Refusal):
         super().__init__(public, detail=detail, reasons=reasons)
         self.wait_s = wait_s
         self.limits = tuple(limits)
+
+
+class AccessRequestRefused(Refusal):
+    """`problem` is the last part of the problem's URN, and `status` the HTTP status that goes with it
+    (AuthZEN, Access Request and Approval Profile, error responses).
+    """
+
+    code = "access_request_refused"
+
+    def __init__(self, public: str, *, problem: str, status: int) -> None:
+        super().__init__(public, detail=f"{problem}: {public}", reasons=[(problem, public)])
+        self.problem = problem
+        self.status = status
+
+    @classmethod
+    def not_requestable(cls, why: str) -> Self:
+        return cls(why, problem="not_requestable", status=400)
+
+    @classmethod
+    def invalid_denial_binding(cls, why: str) -> Self:
+        return cls(why, problem="invalid_denial_binding", status=400)
+
+    @classmethod
+    def expired_denial(cls) -> Self:
+        return cls("this refusal can be submitted no more", problem="expired_denial", status=410)
+
+    @classmethod
+    def duplicate_request(cls, why: str) -> Self:
+        return cls(why, problem="duplicate_request", status=409)
+
+    @classmethod
+    def unknown_task(cls) -> Self:
+        return cls("there is no such request of yours", problem="unknown_task", status=404)
+
+    @classmethod
+    def task_expired(cls) -> Self:
+        return cls("its answer has run out", problem="task_expired", status=410)
+
+    @classmethod
+    def invalid_task_state(cls) -> Self:
+        return cls("it waits no more", problem="invalid_task_state", status=409)
 
 
 class LimitExceeded(Refusal):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from gateway.domain.access_requests import AccessRequestRefused, Binding
+from gateway.domain.access_requests import Binding
 from gateway.domain.approvals import Approval, ApprovalId, ApprovalState
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.calls import Call
@@ -16,7 +16,15 @@ from gateway.domain.document import Digest, quoted_name
 from gateway.domain.nodes import most_nodes
 from gateway.domain.planes import Plane
 from gateway.domain.tools import Kind
-from gateway.errors import Denied, GatewayError, NotFound, ProtocolError, RateLimited, Refusal
+from gateway.errors import (
+    AccessRequestRefused,
+    Denied,
+    GatewayError,
+    NotFound,
+    ProtocolError,
+    RateLimited,
+    Refusal,
+)
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.approvals import Approvals, Requestable
 from gateway.pipeline.plane_calls import Profiled, call_of

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from gateway.domain.access_requests import AccessRequestRefused, Binding
+from gateway.domain.access_requests import Binding
 from gateway.domain.approvals import Approval, ApprovalId, ApprovalRequest, ApprovalState
 from gateway.domain.document import Digest
 from gateway.domain.planes import Plane
+from gateway.errors import AccessRequestRefused
 from gateway.ports import ApprovalStore, Clock
 from gateway.ports.bindings import BindingTokens
 from gateway.wire.access_requests import Submission, bound, moment

@@ -6,8 +6,12 @@ AuthZEN, Access Request and Approval Profile. What goes wrong is a problem docum
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from gateway.domain.access_requests import AccessRequestRefused
-from gateway.errors import GatewayError, ProtocolError, RateLimited
+from gateway.errors import (
+    AccessRequestRefused,
+    GatewayError,
+    ProtocolError,
+    RateLimited,
+)
 from gateway.pipeline.plane_records import Asking
 from gateway.web.plane_requests import Told
 from gateway.wire.access_requests import Status, Submission, Task, write_problem, write_task

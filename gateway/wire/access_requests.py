@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from gateway.domain._value import value
-from gateway.domain.access_requests import CONTEXT, AccessRequestRefused
+from gateway.domain.access_requests import CONTEXT
 from gateway.domain.document import Digest, canonical
-from gateway.errors import GatewayError
+from gateway.errors import AccessRequestRefused, GatewayError
 from gateway.wire import jsontext
 from gateway.wire.authzen import (
     Evaluation,

@@ -12,6 +12,7 @@ OTHERWISE = {
     "builtin/names.py::_short_name": "names of 64 characters at most",
     "domain/alike.py::_folded": "4,096, of names of 128 signs at most",
     "domain/bounded.py::self._entries": "the bound itself",
+    "domain/bounded.py::self._of": "owners, each of whom weighs something in the bound",
     "domain/networks.py::_network_of": "addresses of 64 characters at most",
     "flow/addresses.py::_lower_case": "the operator's domains",
     "flow/given.py::self._names": "digests, 100,000 of all servers",

@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.domain.access_requests import AccessRequestRefused
 from gateway.domain.approvals import (
     Approval,
     ApprovalId,
@@ -24,7 +23,7 @@ from gateway.domain.identity import Credential, Principal
 from gateway.domain.labels import Confidentiality, Integrity, Label, ToolRule
 from gateway.domain.planes import Plane
 from gateway.domain.quotas import Count, Per, Quota
-from gateway.errors import AuditUnavailable, RateLimited
+from gateway.errors import AccessRequestRefused, AuditUnavailable, RateLimited
 from gateway.pipeline.plane_records import Asking
 from gateway.pipeline.quotas import Quotas
 from gateway.wire.access_requests import Status, Task, read_submission

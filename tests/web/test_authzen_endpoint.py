@@ -9,10 +9,15 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.access_requests import AccessRequestRefused
 from gateway.domain.planes import Plane
 from gateway.domain.tools import UpstreamId
-from gateway.errors import AuditUnavailable, Fault, GatewayError, RateLimited
+from gateway.errors import (
+    AccessRequestRefused,
+    AuditUnavailable,
+    Fault,
+    GatewayError,
+    RateLimited,
+)
 from gateway.pipeline.plane_records import Asking
 from gateway.web.authzen import EVALUATION, EVALUATIONS, METADATA, MOST_ITEMS, AuthzenEndpoint
 from gateway.web.scopes import FOUND, Found

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.access_requests import AccessRequestRefused
-from gateway.errors import ProtocolError
+from gateway.errors import AccessRequestRefused, ProtocolError
 from gateway.wire.access_requests import (
     Status,
     Task,
