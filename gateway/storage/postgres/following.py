@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from typing import Final
 
 import psycopg
@@ -67,10 +68,11 @@ class PostgresTurn:
         await _until(lambda: not self._has_it())
 
     def close(self) -> None:
-        """Let another replica have it."""
+        """Let another replica have it, or this one again: a server at work notices late who has gone."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close()
+            with closing(connection), suppress(psycopg.Error):
+                connection.execute("SELECT pg_advisory_unlock_all()")
 
     def tried(self) -> bool:
         """Say whether this replica has the turn now, which it takes if no other one has it."""

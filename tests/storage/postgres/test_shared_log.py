@@ -208,6 +208,24 @@ async def test_one_replica_follows_and_the_next_one_when_it_ends(address: str) -
     one.close()
 
 
+async def test_a_turn_is_given_back_before_its_session_has_ended(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server at work notices late who has gone."""
+    one, other = PostgresTurn(address), PostgresTurn(address)
+    assert one.tried()
+    assert one.tried()
+    assert not other.tried()
+    assert one._connection is not None
+    session = one._connection
+    monkeypatch.setattr(session, "close", lambda: None)
+    one.close()
+    assert other.tried()
+    other.close()
+    monkeypatch.undo()
+    session.close()
+
+
 async def test_whoever_lost_its_session_follows_no_more(address: str, owner: Connection) -> None:
     turn = PostgresTurn(address)
     await turn.taken()
