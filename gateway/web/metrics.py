@@ -49,6 +49,12 @@ class Metrics(CallMetrics):
             ["result"],
             registry=self._registry,
         )
+        self.taken_up = Counter(
+            "douane_config_reloads",
+            "Readings of the configuration while at work, by result.",
+            ["result"],
+            registry=self._registry,
+        )
         self.stopped = Gauge(
             "douane_policy_stopped",
             "1 while an operator has stopped all calls.",

@@ -261,13 +261,18 @@ class Gateway:
             reading = await asyncio.to_thread(Reading, self._path, self._config, self._roster)
             try:
                 await self._switch(reading)
+                # Last, for whoever asked for it and waits to see it.
+                self._metrics.taken_up.labels("ok").inc()
+                logger.info("the configuration in %s is in force", self._path)
             except ConfigError as error:
+                self._metrics.taken_up.labels("refused").inc()
                 problems = "; ".join(error.problems) or error.public
                 logger.error("the configuration was refused, the one in force stays: %s", problems)  # noqa: TRY400 - no bug, no traceback
                 await self.happened.reload_refused(self._config, problems)
                 refused.append(error)
             except Exception as error:
                 if self._current is current:
+                    self._metrics.taken_up.labels("refused").inc()
                     told = f"it met a bug, which the log tells: {type(error).__name__}"
                     await self.happened.reload_refused(self._config, told)
                 raise

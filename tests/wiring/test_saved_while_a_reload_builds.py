@@ -289,3 +289,26 @@ async def test_calls_under_way_are_not_recorded_once_somebody_else_must_allow_th
         await gateway.take_up()
         assert gateway._tenure.runtime.policy.digest == first.policy.digest
         assert await recorded_on(first, gateway, first.policy.digest) == {Premise.POLICY}
+
+
+async def test_whoever_asked_for_a_reload_can_see_that_it_is_done(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "gateway.wiring.gateway")
+
+    def told(gateway: Gateway) -> list[int]:
+        counts = [gateway._metrics.taken_up.labels(result) for result in ("ok", "refused")]
+        return [int(one._value.get()) for one in counts]
+
+    async with running(place) as gateway:
+        assert told(gateway) == [0, 0]
+        place.write(tenant={"domains": ["first.example"]})
+        await gateway.take_up()
+        assert told(gateway) == [1, 0]
+        assert f"the configuration in {place.file} is in force" in caplog.messages
+        caplog.clear()
+        place.write(tenant={"domains": 1})
+        with pytest.raises(ConfigError):
+            await gateway.take_up()
+        assert told(gateway) == [1, 1]
+        assert not [one for one in caplog.messages if one.endswith("is in force")]
