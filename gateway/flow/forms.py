@@ -196,7 +196,7 @@ def links_in(text: str) -> Iterator[str]:
 
 
 def _odd_links(text: str, lower: str) -> Iterator[str]:
-    if "//" in text or "\\" in text or "http" in lower:
+    if ("/" in text and "//" in text) or "\\" in text or (":" in text and "http" in lower):
         for odd in _ODD_LINK.finditer(text):
             yield odd[0]
 
@@ -217,7 +217,8 @@ def _mailboxes(text: str) -> Iterator[str]:
 
 def _urls(text: str, lower: str) -> Iterator[str]:
     marks = _WWW_MARK if "www." in lower else _URL_MARK
-    if marks is _URL_MARK and "://" not in text and _MAY_BE_HOST.search(text) is None:
+    has_scheme = "/" in text and "://" in text  # a letter alone is found much sooner
+    if marks is _URL_MARK and not has_scheme and _MAY_BE_HOST.search(text) is None:
         return
     at = token_end = last_at = 0
     while (mark := marks.search(text, at)) is not None:

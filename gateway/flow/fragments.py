@@ -4,11 +4,11 @@ This explains, it does not protect: text that was reworded is not found, which i
 not matches, decide what may go where.
 """
 
-import sys
 from array import array
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from itertools import chain, compress, repeat
+from struct import Struct
 from typing import TypeAlias
 
 from gateway.domain._value import value
@@ -25,6 +25,8 @@ _GRAM = 14
 _MIXED, _UNIT = 4, "I"
 """Bytes of a gram: what C reads as one integer, so that no loop of ours does."""
 
+_gram_at = Struct(f"={_UNIT}").unpack_from
+
 ALL, SOME = 1, 2
 """Of a payload's grams, which stand side by side, each one or every other. With the latter it takes
 half the time, and finds pieces of 37 and more."""
@@ -32,6 +34,9 @@ half the time, and finds pieces of 37 and more."""
 _STRIDE = 3
 """Between the grams of a text. It has no divisor in common with the four between a payload's, so one
 place in twelve is both, and any 25 bytes that are common contain a gram that begins at one."""
+
+_IN_A_PIECE = (SHORTEST_FRAGMENT - _GRAM + 1) // _STRIDE
+"""Grams of a text that stand in each of its pieces, one after another."""
 
 _REACH = 10
 _EVEN = bytes(blake2b(bytes([c]), digest_size=1).digest()[0] for c in range(256))
@@ -50,8 +55,8 @@ _MOST_COMPARED = 2 * 1024 * 1024
 
 _LONGEST_BACK = 64
 
-_FEW = 16
-"""Grams that are sooner found one by one than by asking each of a payload."""
+_SIDE_BY_SIDE = 32
+"""Grams of a payload that are looked up at once: where the known ones stand is searched among so many."""
 
 Serials: TypeAlias = int | tuple[int, ...]
 
@@ -95,6 +100,15 @@ class Fragments:
     def has(self, serial: int, piece: bytes) -> bool:
         return piece in self._texts[serial]
 
+    def may_be_turned(self, blend: bytes) -> bool:
+        """Tell whether `within` may find longer pieces in a payload that is turned round.
+
+        `blend` is what `mixed` makes of the payload as it stands.
+        """
+        grams = _grams_from(blend, len(blend) % _MIXED)[::-SOME]
+        grams.byteswap()
+        return not self._grams.keys().isdisjoint(grams.tolist())
+
     def within(
         self, payload: bytes, step: int = ALL, *, blend: bytes | None = None
     ) -> Iterator[Piece]:
@@ -103,11 +117,12 @@ class Fragments:
         Of pieces around one place the longest counts, in all the texts that have it. `blend` is what
         `mixed` makes of the payload, if that is known.
         """
-        hits = self._hits(mixed(payload) if blend is None else blend, step)
+        blend = mixed(payload) if blend is None else blend
+        hits = self._hits(blend, step)
         left = _MOST_COMPARED
         floor = 0
         for at, serials in hits.items():
-            if at < floor or left < 0:
+            if at < floor or left < 0 or (step == ALL and not self._may_begin(blend, at, hits)):
                 continue
             begin = end = at
             near = _near(hits, at, serials)
@@ -125,17 +140,34 @@ class Fragments:
 
     def _hits(self, blend: bytes, step: int) -> Mapping[int, Serials]:
         """Return where grams begin that some text has, from left to right, and which ones do."""
-        written = _grams_from(blend, 0)[::step]
-        grams = written.tolist()
-        found = self._grams.keys() & grams
-        if not found:
-            return {}
-        if len(found) <= _FEW:
-            octets = written.tobytes()
-            places = sorted(at for gram in found for at in _places_of(gram, octets))
-        else:
-            places = list(compress(range(len(grams)), map(found.__contains__, grams)))
-        return {at * _MIXED * step: self._grams[grams[at]] for at in places}
+        grams = _grams_from(blend, 0)[::step].tolist()
+        hits: dict[int, Serials] = {}
+        for begin in range(0, len(grams), _SIDE_BY_SIDE):
+            beside = grams[begin : begin + _SIDE_BY_SIDE]
+            if found := self._grams.keys() & beside:
+                places = compress(range(len(beside)), map(found.__contains__, beside))
+                hits.update(
+                    (_MIXED * step * (begin + at), self._grams[beside[at]]) for at in places
+                )
+        return hits
+
+    def _may_begin(self, blend: bytes, at: int, hits: Mapping[int, Serials]) -> bool:
+        """Tell whether a piece may stand around the hit `at`, or around one that is near."""
+        near = [at + place for place in _FURTHER_ON if at + place in hits]
+        return self._goes_on(blend, at) or any(self._goes_on(blend, place) for place in near)
+
+    def _goes_on(self, blend: bytes, at: int) -> bool:
+        """Tell whether so many known grams stand around the hit `at` as in any piece.
+
+        Most hits are a word or two that are everywhere, and are told from a piece without a text.
+        """
+        grams, left, last = self._grams, _IN_A_PIECE - 1, len(blend) - _MIXED
+        for step in (_STRIDE, -_STRIDE):
+            place = at + step
+            while left and 0 <= place <= last and _gram_at(blend, place)[0] in grams:
+                left -= 1
+                place += step
+        return not left
 
     def _longest(self, payload: bytes, at: int, floor: int, serial: int) -> tuple[int, int, int]:
         """Return the longest piece around the gram at `at`, and how much was looked at."""
@@ -161,16 +193,6 @@ class Fragments:
             if reached - start > end - begin:
                 begin, end = start, reached
         return begin, end, looked + there
-
-
-def _places_of(gram: int, octets: bytes) -> Iterator[int]:
-    """Yield which of the grams that are written in `octets` are `gram`."""
-    written = gram.to_bytes(_MIXED, sys.byteorder)
-    at = octets.find(written)
-    while at >= 0:
-        if at % _MIXED == 0:
-            yield at // _MIXED
-        at = octets.find(written, at + 1)
 
 
 def _near(hits: Mapping[int, Serials], at: int, serials: Serials) -> dict[int, int]:

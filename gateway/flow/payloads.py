@@ -153,12 +153,14 @@ class _Search:
         if pieces:
             self._weigh(text, plain, how, pieces)
         self._look_for_codes(text, how, pieces, plain)
-        if "://" in text or "www." in text.lower():
+        if ("/" in text and "://" in text) or ("." in text and "www." in text.lower()):
             self._look_for_links(text, how, {n for piece in pieces for n in piece.serials})
 
     def _look_backwards(self, text: str, plain: bytes, blend: bytes) -> None:
         """Look for the longer pieces in `text` as whoever turns it round reads it."""
         if text.isascii():
+            if not self._fragments.may_be_turned(blend):
+                return
             plain, blend = plain[::-1], blend[::-1]
         else:
             plain = folded(text[::-1])

@@ -15,6 +15,8 @@ _PLURAL_END = re.compile(r"(?<=[A-Z])s(?![a-z])")
 
 def words_of(name: str) -> tuple[str, ...]:
     """Return the words of an identifier, in lower case: camelCase, snake_case, kebab-case, dots."""
+    if name.islower():  # as most are
+        return tuple(_WORD.findall(name))
     return tuple(word.lower() for word in _WORD.findall(_PLURAL_END.sub("", name)))
 
 

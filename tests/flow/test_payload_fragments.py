@@ -1,3 +1,4 @@
+import random
 import sys
 
 from hypothesis import given
@@ -38,6 +39,65 @@ def test_the_shortest_piece_is_found_wherever_its_one_common_gram_stands() -> No
         for begin in range(10, 14):
             payload = b"!" * begin + piece + b"?" * 9
             assert found(fragments, payload) == {piece: frozenset({1})}, (before, begin)
+
+
+def test_the_shortest_piece_is_found_at_both_ends_of_a_payload() -> None:
+    piece = b"thelaunchcodeoftheeastern"
+    for before in (b"abcdefghi", b"abcdefghij", b"abcdefghijk"):
+        fragments = Fragments()
+        fragments.add(1, before + piece)
+        for begin in range(12):
+            payload = piece[begin - 25 :] if begin else piece
+            other = b"!" * begin + piece
+            assert found(fragments, other) == {piece: frozenset({1})}, (before, begin)
+            assert found(fragments, payload) == ({} if begin else {piece: frozenset({1})})
+
+
+def test_what_goes_on_nowhere_hides_no_piece() -> None:
+    dice = random.Random(1)
+    words = [bytes(dice.choices(b"etaoinshr", k=dice.randrange(2, 12))) for _ in range(60)]
+    fragments = Fragments()
+    for serial in range(1, 7):
+        fragments.add(serial, b"".join(dice.choices(words, k=60)))
+    texts = list(fragments._texts.values())
+    payloads = []
+    for _ in range(150):
+        begins = [dice.randrange(len(min(texts, key=len))) for _ in range(5)]
+        quoted = [dice.choice(texts)[b : b + dice.randrange(15, 60)] for b in begins]
+        payloads.append(b"".join([*quoted, *dice.choices(words, k=20)]))
+    told = [list(fragments.within(payload)) for payload in payloads]
+    assert sum(map(len, told)) > 150
+    fragments._may_begin = lambda *_: True  # type: ignore[method-assign]
+    assert told == [list(fragments.within(payload)) for payload in payloads]
+
+
+def test_a_longer_piece_further_on_takes_no_place_of_one_that_is_near() -> None:
+    """What stands before the first is known from elsewhere, and goes on nowhere."""
+    payload = b"hdfffafeadbdcfgbcheagdbgadbdabhegaedhcdhcfdgddahaahfchdceceagbhaehghddebegdhfeef"
+    fragments = Fragments()
+    fragments.add(1, b"e" + payload[26:54] + b"bfd")
+    fragments.add(2, b"fgfhf" + payload[32:70] + b"dhh")
+    fragments.add(3, b"ddb" + payload[24:38] + b"dae")
+    assert found(fragments, payload) == {payload[26:54]: frozenset({1})}
+
+
+def test_whether_a_payload_is_turned_round_is_told_from_how_it_stands() -> None:
+    text = bytes(97 + (i * i + i // 7) % 26 for i in range(300))
+    fragments = Fragments()
+    fragments.add(1, text)
+    for begin in range(60):
+        payload = b"!" * (begin % 9) + text[begin : begin + 37 + begin % 5]
+        assert fragments.may_be_turned(mixed(payload[::-1])), begin
+        assert not fragments.may_be_turned(mixed(payload)), begin
+    assert not fragments.may_be_turned(b"")
+
+
+@given(LETTERS, LETTERS)
+def test_what_is_not_known_turned_round_has_no_piece_there(text: bytes, payload: bytes) -> None:
+    fragments = Fragments()
+    fragments.add(1, text + text[::-1])
+    may_be = fragments.may_be_turned(mixed(payload))
+    assert may_be == bool(fragments._hits(mixed(payload[::-1]), SOME))
 
 
 def test_a_piece_is_told_in_its_whole_length_and_in_all_the_texts_that_have_it() -> None:
