@@ -160,8 +160,7 @@ class Detector:
             TooMuch: It takes more than is left of `work`.
 
         """
-        work = Work() if work is None else work
-        found, is_encoded = self._plain(text, name, work)
+        found, is_encoded = self._plain(text, name, work := work or Work())
         hidden: frozenset[str] = frozenset()
         if is_encoded or is_suspicious(text):
             hidden = frozenset(self._hidden(text, name, found, work))
@@ -181,9 +180,7 @@ class Detector:
             self.empty.put(name, True, len(name))
         return look
 
-    def runs(
-        self, text: str, of: Collection[str], name: str, work: Work
-    ) -> Iterator[tuple[int, int]]:
+    def runs(self, text: str, of: Collection[str], name: str, work: Work) -> Iterator[Any]:
         """Yield where in `text` runs stand (characters) that encode something of one of the classes."""
         for run in _RUN.finditer(text):
             if not set(self._hidden(run[0], name, (), work)).isdisjoint(of):

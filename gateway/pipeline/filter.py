@@ -1,11 +1,11 @@
 """Meeting a decision's obligations on what an upstream said (pure)."""
 
+import json
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
 from gateway.domain.decisions import Duty, Obligation
-from gateway.domain.document import leaves
 from gateway.domain.rewriting import REDACTED, Rewriter
 from gateway.errors import Denied
 from gateway.pipeline.redacting import redacted
@@ -96,9 +96,10 @@ def _truncated(limit_bytes: int, content: Mapping[str, Any], carrier: Carrier) -
     """Keep the first `limit_bytes` bytes of text; what has no text is left out.
 
     Structured content and binary content cannot be cut without changing what they are, and a
-    question not without asking another one.
+    question not without asking another one: it passes where it is written in so many.
     """
-    if carrier is Carrier.REQUEST or "inputRequests" in content:
+    if carrier is Carrier.REQUEST or content.get("inputRequests"):
+        content = _without_structure(content, carrier) if _STRUCTURED in content else content
         if _size(content) > limit_bytes:
             raise Denied("policy lets less text pass than the server asks with")
         return content
@@ -191,5 +192,5 @@ def _is_short(content: Any) -> bool:
 
 
 def _size(content: Mapping[str, Any]) -> int:
-    texts = (leaf for _, leaf in leaves(content) if isinstance(leaf, str))
-    return sum(len(text.encode(errors="replace")) for text in texts)
+    """Return how many bytes `content` is written in, names and numbers too."""
+    return len(json.dumps(content, ensure_ascii=False).encode(errors="replace"))

@@ -9,7 +9,7 @@ from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.labels import BOTTOM, Label
 from gateway.domain.tools import Profile
 from gateway.errors import Denied
-from gateway.pipeline.filter import meet
+from gateway.pipeline.filter import Carrier, meet
 from tests.pipeline.house import (
     ALICE,
     UNHINTED,
@@ -174,6 +174,33 @@ LONG = "x" * 65
 )  # fmt: skip
 def test_nothing_beside_a_text_carries_what_is_cut_off(before, after):
     assert meet([duty(Duty.TRUNCATE, bytes=5)], before) == after
+
+
+ASKED = {"q": {"method": "roots/list"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"structuredContent": {"a": [65] * 99}, "inputRequests": {}, "isError": True}, {"isError": True}),
+        ({"inputRequests": ASKED, "structuredContent": {"a": 1}}, {"inputRequests": ASKED}),
+        ({"inputRequests": ASKED, "a": [65] * 99}, None),
+        ({"inputRequests": ASKED, "a": {f"send_it_to_{at}": at for at in range(9)}}, None),
+    ],
+)  # fmt: skip
+def test_only_a_short_question_passes_as_it_is(before, after):
+    if after is None:
+        with pytest.raises(Denied):
+            meet([duty(Duty.TRUNCATE, bytes=60)], before)
+    else:
+        assert meet([duty(Duty.TRUNCATE, bytes=60)], before) == after
+
+
+@pytest.mark.parametrize("data", [[65] * 99, {f"send_it_to_{at}": at for at in range(9)}])
+def test_numbers_and_names_in_a_notification_count_as_they_are_written(data):
+    told = {"level": "info", "data": data}
+    assert meet([duty(Duty.TRUNCATE, bytes=60)], told, Carrier.NOTIFICATION) == {"level": "info"}
+    assert meet([duty(Duty.TRUNCATE, bytes=900)], told, Carrier.NOTIFICATION) == told
 
 
 def test_obligations_are_met_one_after_the_other():
