@@ -7,7 +7,8 @@ from typing import Final
 from gateway.domain.bounded import Bounded, digest_of
 from gateway.domain.networks import network_of
 
-_OCTETS: Final = 8 * 1024**2
+_KEY: Final = 1024
+"""Bytes that there are for each key, by and large."""
 _TIME: Final = 40
 """Bytes that one attempt takes."""
 
@@ -21,7 +22,7 @@ class Throttle:
     def __init__(self, *, allowed: int, window_s: float, most_keys: int = 10_000) -> None:
         self._allowed = allowed
         self._window_s = window_s
-        self._times: Bounded[bytes, deque[float]] = Bounded(most=most_keys, octets=_OCTETS)
+        self._times: Bounded[bytes, deque[float]] = Bounded(most=most_keys, octets=most_keys * _KEY)
 
     def wait_s(self, key: str, now: float) -> int:
         """Return for how many whole seconds `key` must wait; 0 if it may try."""
@@ -41,6 +42,5 @@ class Throttle:
 
     def forgive(self, key: str) -> None:
         """Take the latest attempt back: it was no guess."""
-        times = self._times.get(digest_of(network_of(key)))
-        if times:
+        if times := self._times.get(digest_of(network_of(key))):
             times.pop()

@@ -1,17 +1,27 @@
 """A bound on guessing: how many attempts one address, and one account, has left."""
 
+import secrets
+from typing import Final
+
+from gateway.domain.bounded import digest_of
 from gateway.domain.networks import network_of
 from gateway.domain.throttle import Throttle
 from gateway.ports import Clock
 from gateway.ports.buckets import SharedThrottle
 from gateway.signin.errors import Throttled
 
+_PLACES: Final = 2**16
+"""In which targets are counted. Strangers make names up: if each had a count of its own, as many of them
+as are remembered would have the gateway forget how often somebody was guessed at.
+"""
+
 
 class Attempts:
     """Guesses by source address and by what is guessed at, each with a bound of its own.
 
     Many addresses cannot guess at one account, nor one address at many accounts. An attempt counts
-    from its beginning, so that attempts at the same moment do not all pass.
+    from its beginning, so that attempts at the same moment do not all pass. What is guessed at is counted
+    by its place among so many, which nobody can tell: of two in one place each counts for the other too.
     """
 
     def __init__(
@@ -31,7 +41,8 @@ class Attempts:
         self._allowed = (by_address, by_target)
         self._window_s = window_s
         self._by_address = Throttle(allowed=by_address, window_s=window_s)
-        self._by_target = Throttle(allowed=by_target, window_s=window_s)
+        self._by_target = Throttle(allowed=by_target, window_s=window_s, most_keys=_PLACES)
+        self._key = secrets.token_bytes(16)
 
     async def begin(self, source_ip: str, target: str) -> None:
         """Count an attempt.
@@ -47,11 +58,12 @@ class Attempts:
                 raise Throttled(wait)
             return
         now = self._clock()
-        wait_s = max(self._by_address.wait_s(source_ip, now), self._by_target.wait_s(target, now))
+        place = self._place(target)
+        wait_s = max(self._by_address.wait_s(source_ip, now), self._by_target.wait_s(place, now))
         if wait_s:
             raise Throttled(wait_s)
         self._by_address.note(source_ip, now)
-        self._by_target.note(target, now)
+        self._by_target.note(place, now)
 
     async def take_back(self, source_ip: str, target: str) -> None:
         """Uncount an attempt that was no guess. Earlier ones stay: guessers have accounts, too."""
@@ -59,7 +71,11 @@ class Attempts:
             await self._shared.forgive(self._names(source_ip, target))
             return
         self._by_address.forgive(source_ip)
-        self._by_target.forgive(target)
+        self._by_target.forgive(self._place(target))
+
+    def _place(self, target: str) -> str:
+        place = int.from_bytes(digest_of(self._key, network_of(target))) % _PLACES
+        return f"place {place}"
 
     def _names(self, source_ip: str, target: str) -> tuple[str, str]:
         return (
