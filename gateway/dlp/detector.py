@@ -160,7 +160,8 @@ class Detector:
             TooMuch: It takes more than is left of `work`.
 
         """
-        found, is_encoded = self._plain(text, name, work := work or Work())
+        work = Work() if work is None else work
+        found, is_encoded = self._plain(text, name, work)
         hidden: frozenset[str] = frozenset()
         if is_encoded or is_suspicious(text):
             hidden = frozenset(self._hidden(text, name, found, work))
