@@ -11,6 +11,8 @@ ScriptId = NewType("ScriptId", str)
 
 MOST_WAITING: Final = 8
 """Programs of one principal that wait for a person; one more ends the one that began first."""
+MOST_OF_HOSTS: Final = 1_000
+"""Programs of hosts that one person has at once, with whatever clients; one more is not filed."""
 
 
 @value
@@ -50,6 +52,8 @@ class Script:
     """Seconds since the epoch."""
     expires_at: float
     """Seconds since the epoch; no call of it is let through from then on."""
+    person: str = ""
+    """`Principal.person` of whose it is, where a host runs it: in whose share it is."""
     run: str = ""
     """The run that knows what it has seen, in which alone it goes on after it waited. Empty for a
     host's program, which waits for nobody."""

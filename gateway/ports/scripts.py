@@ -21,7 +21,12 @@ class ScriptStore(Protocol):
     """Programs and what they have used up, durable."""
 
     async def begin(self, script: Script) -> None:
-        """File a program that is about to run, or that a token was given out for."""
+        """File a program that is about to run, or that a token was given out for.
+
+        Raises:
+            RateLimited: Its person has so many of hosts' programs already (`MOST_OF_HOSTS`).
+
+        """
         ...
 
     def find(self, id_: ScriptId, *, now: float) -> Script | None:

@@ -1,14 +1,15 @@
 """Programs in a database: what they may call and have used up, and those that wait; sealed."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from heapq import heappop, heappush
 from typing import Final
 
 import msgspec
 
-from gateway.domain.scripts import Script, ScriptId, ended_by
+from gateway.domain.scripts import MOST_OF_HOSTS, Script, ScriptId, ended_by
+from gateway.errors import RateLimited
 from gateway.ports.scripts import Parked
 from gateway.ports.secrets import Sealer
 from gateway.storage.state import StateWriter, Tables
@@ -24,7 +25,9 @@ _LIVE: Final = (
     "SELECT 1 FROM scripts WHERE id = ? AND NOT ended AND expires_at > ?"
     " AND (most IS NULL OR used < most)"
 )
+_GRANT: Final = "INSERT INTO script_grants (script, place, most, used) VALUES (?, ?, ?, 0)"
 _GRANTED: Final = "SELECT 1 FROM script_grants WHERE script = ? AND place = ? AND used < most"
+_USE: Final = "UPDATE script_grants SET used = used + 1 WHERE script = ? AND place = ?"
 _END: Final = "UPDATE scripts SET ended = true WHERE id = ? AND NOT ended"
 _WAITED_TOO_LONG: Final = (
     "DELETE FROM parked_scripts WHERE script IN (SELECT id FROM scripts WHERE expires_at <= ?)"
@@ -56,7 +59,9 @@ class DurableScriptStore:
         self._writer = writer
         self._sealer = sealer
         self._watch = ScriptWatch()
-        self._live: OrderedDict[ScriptId, Script] = OrderedDict()
+        self._live: dict[ScriptId, Script] = {}
+        self._ends: list[tuple[float, ScriptId]] = []
+        """When they run out, first ones first: also of those that have ended before."""
         self._waiting: set[ScriptId] = set()
         self.look(tables, None)()
 
@@ -74,31 +79,22 @@ class DurableScriptStore:
         """File a program, durable on return; what ran out long ago is forgotten on the way."""
         sealed = self._sealer.seal(msgspec.json.encode(script), _row(script.id))
         granted = [(script.id, place, one.most) for place, one in enumerate(script.grants or ())]
+        while self._ends and self._ends[0][0] <= script.began:
+            self._drop(heappop(self._ends)[1])
+        of_one = sum(one.person == script.person for one in self._live.values())
+        if script.person and of_one >= MOST_OF_HOSTS:
+            raise RateLimited("too many programs run: revoke the token of one, or wait")
 
         def job(tables: Tables) -> None:
             stale = (script.began - _KEEP_S,)
             tables.execute("DELETE FROM scripts WHERE expires_at <= ?", stale)
             tables.execute(_WAITED_TOO_LONG, (script.began,))
-            tables.execute(
-                _BEGIN,
-                (
-                    script.id,
-                    script.principal,
-                    script.most,
-                    script.began,
-                    script.expires_at,
-                    sealed,
-                ),
-            )
-            tables.executemany(
-                "INSERT INTO script_grants (script, place, most, used) VALUES (?, ?, ?, 0)", granted
-            )
+            id_, until = script.id, script.expires_at
+            row = (id_, script.principal, script.most, script.began, until, sealed)
+            tables.execute(_BEGIN, row)
+            tables.executemany(_GRANT, granted)
 
-        def committed(_: None) -> None:
-            self._live[script.id] = script
-            self._forget(script.began)
-
-        await self._writer.run(job, committed=committed)
+        await self._writer.run(job, committed=lambda _: self._keep(script))
 
     def find(self, id_: ScriptId, *, now: float) -> Script | None:
         script = self._live.get(id_)
@@ -125,8 +121,7 @@ class DurableScriptStore:
             return _ended(tables, id_)
 
         def committed(_: bool) -> None:
-            self._live.pop(id_, None)
-            self._waiting.discard(id_)
+            self._drop(id_)
             self._watch.tell(id_)
 
         return await self._writer.run(job, committed=committed)
@@ -150,8 +145,7 @@ class DurableScriptStore:
             if not waits:
                 return
             for one in over:
-                self._live.pop(one, None)
-                self._waiting.discard(one)
+                self._drop(one)
             self._waiting.add(id_)
 
         await self._writer.run(job, committed=committed)
@@ -193,17 +187,19 @@ class DurableScriptStore:
     ) -> None:
         found = {one.id: one for one in live}
         for id_ in map(ScriptId, keys):
-            self._waiting.discard(id_)
-            if id_ not in found and self._live.pop(id_, None) is not None:
+            if self._drop(id_) and id_ not in found:
                 self._watch.tell(id_)
-        self._live.update(found)
+        for one in live:
+            self._keep(one)
         self._waiting |= {id_ for id_ in found if id_ in waiting}
 
-    def _forget(self, now: float) -> None:
-        for id_, script in list(self._live.items()):
-            if script.expires_at <= now:
-                del self._live[id_]
-                self._waiting.discard(id_)
+    def _keep(self, script: Script) -> None:
+        self._live[script.id] = script
+        heappush(self._ends, (script.expires_at, script.id))
+
+    def _drop(self, id_: ScriptId) -> bool:
+        self._waiting.discard(id_)
+        return self._live.pop(id_, None) is not None
 
 
 def taken(tables: Tables, id_: ScriptId, grant: int | None, *, now: float) -> bool:
@@ -213,9 +209,7 @@ def taken(tables: Tables, id_: ScriptId, grant: int | None, *, now: float) -> bo
     if grant is not None:
         if tables.execute(_GRANTED, (id_, grant)).fetchone() is None:
             return False
-        tables.execute(
-            "UPDATE script_grants SET used = used + 1 WHERE script = ? AND place = ?", (id_, grant)
-        )
+        tables.execute(_USE, (id_, grant))
     tables.execute("UPDATE scripts SET used = used + 1 WHERE id = ?", (id_,))
     return True
 

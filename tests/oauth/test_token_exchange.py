@@ -20,7 +20,7 @@ from gateway.domain.grants import ASSERTED
 from gateway.domain.identity import AuthMethod, BearerToken, Client, Principal, Proof
 from gateway.domain.scripts import Script, ScriptId, ToolGrant
 from gateway.domain.tools import UpstreamId
-from gateway.errors import AuditUnavailable, Unauthenticated
+from gateway.errors import AuditUnavailable, RateLimited, Unauthenticated
 from gateway.oauth import protocol
 from gateway.oauth.builtin import AUTHORIZATION_CODE
 from gateway.oauth.clients import CLIENT_CREDENTIALS
@@ -168,6 +168,7 @@ async def test_the_program_is_filed_with_all_that_it_may_call(issuer: Issuer) ->
     assert script == Script(
         id=script.id,
         principal=f"{PUBLIC_URL}|{HOST.id}|{HOST.id}",
+        person=f"{PUBLIC_URL}|{HOST.id}",
         sha256=SHA,
         grants=(
             ToolGrant(server=UpstreamId("mail"), tool="send", most=2, arguments={"project": "X"}),
@@ -240,6 +241,18 @@ async def test_nobody_gets_a_token_before_its_program_is_filed(issuer: Issuer) -
     issuer.scripts.begin = down  # type: ignore[method-assign]
     answer = await exchanged(issuer)
     assert (answer.status, "access_token" in answer.body) == (503, False)
+
+
+async def test_who_has_too_many_programs_gets_no_token_for_one_more(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(script: Script) -> None:
+        raise RateLimited("too many programs run")
+
+    monkeypatch.setattr(issuer.scripts, "begin", full)
+    answer = await exchanged(issuer)
+    assert (answer.status, answer.body["error"]) == (429, "rate_limited")
+    assert answer.body["error_description"] == "too many programs run"
 
 
 async def test_without_policy_there_is_no_token(issuer: Issuer) -> None:

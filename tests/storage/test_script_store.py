@@ -10,7 +10,9 @@ import pytest
 
 from gateway.domain.scripts import MOST_WAITING, Script, ScriptId, ToolGrant
 from gateway.domain.tools import UpstreamId
+from gateway.errors import RateLimited
 from gateway.ports.scripts import Parked, ScriptStore
+from gateway.storage import scripts as module
 from gateway.storage.scripts import DurableScriptStore
 from tests.storage.memory_calls import MemoryScriptStore
 from tests.storage.placed import PLACES, Place, placed
@@ -173,6 +175,29 @@ async def test_one_that_waits_again_ends_no_other(kept: ScriptStore) -> None:
             await kept.begin(one)
         await kept.park(Parked(script=one, snapshot=b"state"))
     assert all(kept.find(one.id, now=NOW) is not None for one in waiting)
+
+
+async def test_one_persons_hosts_have_so_many_programs_at_once_and_no_more(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_OF_HOSTS", 2, raising=False)
+
+    def of_host(name: str, client: int, **changed: Any) -> Script:
+        return script(name, principal=f"us|alice|c{client}", person="us|alice", **changed)
+
+    kept = scripts(place)
+    await kept.begin(of_host("h_1", 1, expires_at=NOW + 10))
+    await kept.begin(of_host("h_2", 2))
+    for one in (kept, scripts(place)):
+        with pytest.raises(RateLimited):
+            await one.begin(of_host("h_3", 3))
+    await kept.begin(script("own", principal="us|alice|c1"))
+    await kept.begin(of_host("h_3", 3, began=NOW + 10))
+    with pytest.raises(RateLimited):
+        await kept.begin(of_host("h_4", 1, began=NOW + 10))
+    assert await kept.end(ScriptId("h_2"))
+    await kept.begin(of_host("h_4", 1, began=NOW + 10))
+    assert [one.id for one in kept.live(now=NOW + 10)] == ["own", "h_3", "h_4"]
 
 
 async def test_programs_that_ran_out_long_ago_are_forgotten(place: Place) -> None:

@@ -12,7 +12,7 @@ from gateway.domain._value import value
 from gateway.domain.calls import AGGREGATE
 from gateway.domain.identity import AuthMethod, BearerToken, BoundToken, Credential, Principal
 from gateway.domain.scripts import Script, ScriptId, ToolGrant
-from gateway.errors import Unauthenticated
+from gateway.errors import RateLimited, Unauthenticated
 from gateway.oauth.client_authentication import CONFIDENTIAL
 from gateway.oauth.errors import ErrorCode, OAuthError
 from gateway.oauth.grants.issuing import Issued, Issuing, Response
@@ -83,7 +83,10 @@ class RunTokenGrant(Issuing, BaseGrant, TokenEndpointMixin):
         granted = replace(asked, lasts_s=self._lasts_s(asked, subject.token))
         script = self._script(granted, subject.principal, self._grants(programs, asked, subject))
         token = self._token(subject, script)
-        self.request.waited(programs.scripts.begin(script))
+        try:
+            self.request.waited(programs.scripts.begin(script))
+        except RateLimited as error:
+            raise OAuthError(ErrorCode.RATE_LIMITED, error.public, detail=error.detail) from error
         issued = Issued(
             token=token,
             endpoint=AGGREGATE,
@@ -172,6 +175,7 @@ class RunTokenGrant(Issuing, BaseGrant, TokenEndpointMixin):
         return Script(
             id=ScriptId(f"s_{self.server.new_id()}"),
             principal=principal.key,
+            person=principal.person,
             sha256=granted.sha256,
             grants=grants,
             most=granted.most,
