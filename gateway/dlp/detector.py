@@ -1,6 +1,7 @@
 """What a text has of each class: where it stands, and what only a decoded or revealed form of it shows."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Final, Protocol
 
@@ -68,39 +69,26 @@ class TooMuch(Exception):
     """Looking through a document takes longer than it may where it is done."""
 
 
-class Work:
+class Work(dict[tuple[Any, bytes], bool]):
     """What looking through one document may take yet, and what its telephone numbers came to."""
 
-    def __init__(self, left: float = float("inf")) -> None:
-        """`left` is in numbers that are held against the plan of one country: some 25 us each."""
-        self._left = left
-        self._phones: dict[tuple[Any, bytes], bool] = {}
+    left: float = float("inf")
+    """In numbers that are held against the plan of one country: some 25 us each."""
 
-    def spend(self, much: int) -> None:
-        """Take note that so much is about to be done.
+    def is_phone(self, sign: Sign, found: Found) -> bool:
+        """Tell whether what was `found` is one by `sign`; each is looked up once.
 
         Raises:
             TooMuch: There is not so much left.
 
         """
-        self._left -= much
-        if self._left < 0:
-            raise TooMuch
-
-    def is_real(self, sign: Sign, found: Found) -> bool:
-        """Tell whether what was `found` is of `sign`; a telephone's number is looked up once.
-
-        Raises:
-            TooMuch: As `spend`.
-
-        """
-        if sign.of != "phone":
-            return sign.is_real(found)
         key = sign.is_real, found[1]
-        if key not in self._phones and len(self._phones) < _MOST_PHONES:
-            self.spend(12)
-            self._phones[key] = sign.is_real(found)
-        return self._phones.get(key, True)
+        if key not in self and len(self) < _MOST_PHONES:
+            self.left -= 12
+            if self.left < 0:
+                raise TooMuch
+            self[key] = sign.is_real(found)
+        return self.get(key, True)
 
 
 class Finder(Protocol):
@@ -208,12 +196,15 @@ class Detector:
         before = f"{name}: ".encode("utf-8", "surrogatepass") if name else b""
         octets = before + text.encode("utf-8", "surrogatepass")
         hits = self._triggers.hits(octets)
-        work.spend(1 + (len(octets) // 32 if hits else 0))
+        work.left -= 1 + (len(octets) // 32 if hits else 0)
+        if work.left < 0:
+            raise TooMuch
         found: list[Span] = []
         for sign in (self._signs[hit] for hit in hits if hit < len(self._signs)):
             for match in sign.pattern.finditer(octets):
                 start, end = match.span(sign.part)
-                if end > len(before) and work.is_real(sign, match):
+                is_real = partial(work.is_phone, sign) if sign.of == "phone" else sign.is_real
+                if end > len(before) and is_real(match):
                     start = max(start - len(before), 0)
                     found.append(Span(start=start, end=end - len(before), of=sign.of))
         for finder in self._finders:

@@ -47,7 +47,7 @@ def scan(
     """
     if not may_find(detector, content):
         return ()
-    found = _Findings(detector, Work(left))
+    found = _Findings(detector, left)
     found.walk(content, "$", "", frozenset(named))
     return found.all()
 
@@ -77,8 +77,9 @@ def _over_edges(content: Any) -> Iterator[str]:
 
 
 class _Findings:
-    def __init__(self, detector: Detector, work: Work) -> None:
-        self._detector, self._work = detector, work
+    def __init__(self, detector: Detector, left: float) -> None:
+        self._detector, self._work = detector, Work()
+        self._work.left = left
         self._groups = detector.groups
         self._counts: Counter[tuple[str, str]] = Counter()
         self._values: dict[tuple[str, str], list[str]] = {}
