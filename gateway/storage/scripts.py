@@ -1,5 +1,6 @@
 """Programs in a database: what they may call and have used up, and those that wait; sealed."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -59,7 +60,7 @@ class DurableScriptStore:
         self._writer = writer
         self._sealer = sealer
         self._watch = ScriptWatch()
-        self._live: dict[ScriptId, Script] = {}
+        self._live: OrderedDict[ScriptId, Script] = OrderedDict()
         self._ends: list[tuple[float, ScriptId]] = []
         """When they run out, first ones first: also of those that have ended before."""
         self._waiting: set[ScriptId] = set()
