@@ -19,9 +19,12 @@ _NO_BASE64: Final = re.compile("[^A-Za-z0-9+/]")
 _URL_SAFE: Final = str.maketrans("-_", "+/")
 _MEDIA: Final = (
     b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"RIFF", b"OggS", b"ID3", b"\xff\xfb",
-    b"\xff\xf3", b"fLaC", b"\x1aE\xdf\xa3",
+    b"\xff\xf3", b"\xff\xfa", b"\xff\xf2", b"\xff\xf1", b"\xff\xf9", b"fLaC", b"\x1aE\xdf\xa3", b"FORM",
+    b"BM", b"II*\0", b"MM\0*",
 )  # fmt: skip
 """How pictures and sounds begin, which hold no text but what stands in them in the clear."""
+_BOX: Final = b"ftyp"
+"""What stands behind the length of the first box of MP4, M4A, AVIF and HEIC (ISO/IEC 14496-12)."""
 _BLOCKS: Final = ("image", "audio")
 
 
@@ -31,8 +34,13 @@ def is_media(holder: Mapping[str, Any]) -> bool:
     It says so itself, and begins as one. What only says so may be read as what it is by whoever gets it.
     """
     text, kind = holder.get("data"), holder.get("type")
-    octets = octets_in(text) if kind in _BLOCKS and isinstance(text, str) else None
-    return octets is not None and octets.startswith(_MEDIA) and _text_in(octets) is None
+    if kind not in _BLOCKS or not isinstance(text, str):
+        return False
+    octets = octets_in(text + "=" * (-len(text) % 4))  # some leave out its end
+    if octets is None:
+        return False
+    begins = octets.startswith(_MEDIA) or octets.startswith(_BOX, 4)
+    return begins and _text_in(octets) is None
 
 
 def octets_in(text: str) -> bytes | None:

@@ -66,6 +66,9 @@ _NUMERIC_HOST = re.compile(
     rf"(?:^|(?<=[/\\@:]))(?:{_PART}(?:\.{_PART}){{0,3}}(?=\.?(?:[^\w.]|$))|\[[0-9a-fA-F:.]{{2,45}}\])"
 )
 
+_VERSION = re.compile(r"(?:0|[1-9][0-9]{0,3})(?:\.(?:0|[1-9][0-9]{0,3})){1,2}")
+"""Numbers of which a host is made only by whoever expects one: they count something, or are a date."""
+
 
 def _cores(text: str) -> Iterator[_Spelled]:
     """Yield what `text` was before its server wrote it in a form of its own, as far as that shows.
@@ -107,6 +110,8 @@ def _in_full(text: str) -> Iterator[str]:
 def _host(found: re.Match[str]) -> str:
     """Return a host in numbers as browsers write it (WHATWG URL, host parsing); what is none, as it stands."""
     host = found[0]
+    if not found.start() and _VERSION.fullmatch(host):
+        return host
     try:
         if host[0] == "[":
             return f"[{IPv6Address(host[1:-1])}]"

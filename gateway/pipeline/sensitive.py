@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 from gateway.dlp.detector import Detector, TooMuch
@@ -113,7 +114,7 @@ class Sensitive:
         nodes, named = self._nodes(size), _named(pin)
         asked, who = (self._detector, told_to_server, named), principal.person
         try:
-            found = await in_turn(who, nodes, scan, *asked, _AT_ONCE)
+            found = await in_turn(who, nodes, scan, *asked, _left(nodes))
         except TooMuch:
             found = await in_turn(who, MASKING, scan, *asked)
         if not found:
@@ -140,7 +141,8 @@ class Sensitive:
         who = permit.principal.person
         nodes = self._nodes(size) if before is None else MASKING
         try:
-            found = await finished(who, nodes, self._in_content, content, before, _AT_ONCE)
+            left = _left(nodes)
+            found = await finished(who, nodes, self._in_content, content, before, left)
         except TooMuch:
             found = await finished(who, MASKING, self._in_content, content, before)
         if found:
@@ -149,9 +151,7 @@ class Sensitive:
             self._values.keep(permit.principal.person, permit.run.id, known)
         return told(found) if found else []
 
-    def _in_content(
-        self, content: Any, before: str | None, left: float = float("inf")
-    ) -> list[Finding]:
+    def _in_content(self, content: Any, before: str | None, left: float = inf) -> list[Finding]:
         found = list(scan(self._detector, content, left=left))
         if before and (text := _running(_params(content))):
             pair = [before, text]
@@ -239,6 +239,11 @@ def _replaced(node: Any, put_back: Any) -> Any:
     if isinstance(node, Mapping):
         return {name: _replaced(inner, put_back) for name, inner in node.items()}
     return node
+
+
+def _left(nodes: int) -> float:
+    """Return how much may be looked at: without end beside the loop, where nothing is begun anew."""
+    return _AT_ONCE if nodes <= QUICK_NODES else inf
 
 
 def _named(pin: Pin | None) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from gateway.dlp.scanning import scan, told
 from gateway.dlp.values import RunValues
 from gateway.domain.decisions import Duty, Obligation
 from gateway.errors import Denied
+from gateway.flow.content import text_of
 from tests.dlp.texts import CARD, IBAN, KEY, THERE
 
 DETECTOR = Detector()
@@ -89,6 +90,22 @@ def test_a_picture_is_known_by_how_it_begins_and_not_looked_at(kind: str) -> Non
         )
     ]
     assert paths == [[], ["$.of"], ["$.data"]]
+
+
+@pytest.mark.parametrize(
+    "begins",
+    [b"\0\0\0\x20ftypM4A ", b"\xff\xf1P\x80", b"\xff\xfa\x90", b"BM\xf6\0\0\0", b"II*\0", b"MM\0*"],
+)
+@pytest.mark.parametrize("rest", [b"", b"\0", b"\0\0"])
+def test_sounds_and_pictures_of_other_formats_are_known_with_and_without_their_end(
+    begins: bytes, rest: bytes
+) -> None:
+    """Read as texts they would raise their run, for they are words that are too long to be read."""
+    data = base64.b64encode(begins + b"\xff\0" * 200_000 + rest).decode()
+    for said in (data, data.rstrip("=")):
+        content = {"content": [{"type": "audio", "data": said}]}
+        assert text_of(content) == ("type: audio", True)
+        assert not [*scan(DETECTOR, content)]
 
 
 def test_what_stands_over_the_edge_of_two_blocks_is_masked_in_both() -> None:

@@ -302,6 +302,8 @@ def test_what_a_call_named_in_part_is_proven_by_the_answer(arguments: dict[str, 
         ("http://[2001:0db8:0:0::0001::]/", "http://[2001:db8::1]/"),
         ("version 216.3856078rc", "http://216.58.214.206/"),
         ("9" * 5000, "http://216.58.214.206/"),
+        ("20010", "2.10"),
+        ("order 120015 of 2001-01-01", "2.15"),
     ],
 )
 def test_what_is_no_host_in_numbers_is_none_in_another_spelling(sent: str, back: str) -> None:
