@@ -20,7 +20,8 @@ _TYPES: Final = frozenset({"complete", "input_required"})
 _SETTINGS: Final = frozenset({"extensions", "experimental"})
 """Of extensions that were approved for this server, which alone say what they set."""
 _QUIET: Final = frozenset(
-    {"resultType", "ttlMs", "cacheScope", _META, "capabilities", "instructions", "serverInfo"}
+    {"resultType", "ttlMs", "cacheScope", "protocolVersion", "supportedVersions"}
+    | {_META, "capabilities", "instructions", "serverInfo"}
 )
 """Members that say nothing, or what was approved."""
 _MANY: Final = 1000
@@ -60,7 +61,7 @@ def bare_greeting(result: Mapping[str, Any]) -> Mapping[str, Any]:
 def unread(bare: Mapping[str, Any], member: str | None = None) -> Mapping[str, Any]:
     """Return what `bare` says in its server's own words, though nobody has approved or judged it.
 
-    So it is of where a list goes on, and of versions.
+    So it is of where a list goes on, and of its server's version.
     """
     told = {name: inner for name, inner in bare.items() if name != member and name not in _QUIET}
     programs = (bare.get("serverInfo"), bare.get(_META, {}).get(_SERVER))

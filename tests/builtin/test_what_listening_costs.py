@@ -239,7 +239,7 @@ async def test_a_subscription_that_is_not_waited_for_ends_at_the_server(
     site.servers[NOTES].answer = tells(Feed())
     writing = asyncio.Event()
 
-    async def never(*_: object) -> None:
+    async def never(*_: object, **__: object) -> None:
         writing.set()
         await asyncio.Event().wait()
 

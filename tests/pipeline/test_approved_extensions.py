@@ -55,9 +55,15 @@ async def test_a_client_hears_of_approved_extensions_only(
     profile: Profile, method: str, approved: frozenset[str], kept: dict[str, Any]
 ):
     house = House(extensions=approved)
-    house.server.answer = lambda permit: result(permit, {"a": 1, "capabilities": MORE, "z": 2})
+    house.server.answer = lambda permit: result(
+        permit, {"ttlMs": 1, "capabilities": MORE, "cacheScope": "private"}
+    )
     seen = await house.handle(hello(house, profile, method))
-    assert list(seen.json["result"].items()) == [("a", 1), ("capabilities", kept), ("z", 2)]
+    assert list(seen.json["result"].items()) == [
+        ("ttlMs", 1),
+        ("capabilities", kept),
+        ("cacheScope", "private"),
+    ]
 
 
 async def test_every_stateless_call_declares_approved_extensions_only():
@@ -73,7 +79,7 @@ async def test_every_stateless_call_declares_approved_extensions_only():
 
 async def test_a_greeting_of_the_core_keeps_its_bytes():
     house = House()
-    body = b'{"jsonrpc":"2.0", "id":1, "result":{"capabilities":{"tools":{}},  "x": 15}}'
+    body = b'{"jsonrpc":"2.0", "id":1, "result":{"capabilities":{"tools":{}},  "ttlMs": 15}}'
     house.server.answer = lambda permit: whole(body)
     call = house.request("server/discover")
     seen = await house.handle(call)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.labels import STRICTEST_DEFAULT, Effect, ToolRule
-from gateway.domain.tools import Kind, Profile
+from gateway.domain.tools import Kind
 from gateway.flow import schemas
 from gateway.pipeline import schemas as pipeline_schemas
 from gateway.pipeline.schemas import Schemas
@@ -173,18 +173,11 @@ async def test_what_a_list_showed_that_nobody_approved_is_no_word_of_the_users(
 
 
 FLAG = "xevilcom"
-OLDER = {"ping": Profile.LEGACY, "initialize": Profile.LEGACY}
 
 
 @pytest.mark.parametrize(
     ("method", "content"),
     [
-        ("tools/list", {"tools": [], FLAG: True}),
-        ("resources/list", {"resources": [], FLAG: 1}),
-        ("ping", {FLAG: None}),
-        ("initialize", {"protocolVersion": FLAG}),
-        ("server/discover", {"supportedVersions": ["2026-07-28", FLAG]}),
-        ("server/discover", {"supportedVersions": ["2026-07-28"], FLAG: False}),
         ("server/discover", {"serverInfo": {"name": "mail", "version": FLAG}}),
         ("server/discover", {"_meta": {SERVER: {"name": "mail", "version": FLAG}}}),
         ("tools/list", {"tools": [], "_meta": {SERVER: {"version": FLAG}}}),
@@ -195,7 +188,7 @@ async def test_what_stands_around_it_in_a_servers_own_words_is_none_either(
 ) -> None:
     house = await built(trusted=True)
     house.server.answer = lambda permit: result(permit, content)
-    call = house.request(method, profile=OLDER.get(method, Profile.MODERN))
+    call = house.request(method)
     assert FLAG.encode() in (await house.handle(call)).bytes
     await proofs(house, FLAG, "kim@c.example")
     assert await proofs(house, "kim@c.example", FLAG) == ["task trusted", "none untrusted"]
