@@ -460,13 +460,27 @@ async def test_one_persons_clients_have_one_share_of_the_proofs_that_are_remembe
         for one in of
     ]
     tokens = [str(one.body["access_token"]) for one in sold]
-    shop.seen._most = 20  # two of one person's
+    shop.seen._most = 40  # four of one person's, two of which got the tokens
     for token in tokens[:2]:
         await shop.enter(shop.shown(HOLDER, token))
     for token in tokens[:2]:
         refused = await shop.turned_away(shop.shown(HOLDER, token))
         assert refused.endswith("more proofs are in use than can be remembered")
+    unsold = await shop.trade(shop.code(client_id=OTHER.id), HOLDER, client_id=OTHER.id)
+    assert unsold.body["error"] == "invalid_dpop_proof"
     await shop.enter(shop.shown(HOLDER, tokens[2]))
+    shop.stores.close()
+
+
+async def test_what_a_program_gets_its_token_with_is_in_its_persons_share(tmp_path):
+    shop = Shop(tmp_path, Demand.OFFERED, HOST)
+    shop.seen._most = 10  # one of each person's
+    sold = await shop.send([HOLDER.proof()], **exchanging(held()))
+    assert sold.status == 200, shop.reason
+    refused = await shop.turned_away(
+        shop.shown(HOLDER, sold.body["access_token"], htu=PUBLIC_URL + "/mcp"), "/mcp"
+    )
+    assert refused.endswith("more proofs are in use than can be remembered")
     shop.stores.close()
 
 

@@ -108,6 +108,7 @@ class Issuing(BaseGrant):
             raise OAuthError(ErrorCode.INVALID_SCOPE, "the client may have none of these scopes")
         return self._issued(
             subject=user.id,
+            person=f"{user.issuer}|{user.subject}",
             principal=named_in_records(
                 user.issuer, user.subject, own=self.server.resources.public_url
             ),
@@ -124,6 +125,7 @@ class Issuing(BaseGrant):
         """Make an access token with which the client acts for itself."""
         return self._issued(
             subject=self.asking.id,
+            person=f"{self.server.resources.public_url}|{self.asking.id}",
             principal=self.asking.id,
             groups=self.asking.groups,
             endpoint=endpoint,
@@ -159,8 +161,10 @@ class Issuing(BaseGrant):
         taken = endpoint in self.server.possession.rules.taken
         return proof.key if proof is not None and taken else ""
 
-    def binding(self, endpoint: str) -> str:
+    def binding(self, endpoint: str, person: str) -> str:
         """Return the key that a token for `endpoint` is bound to, and note its proof's use.
+
+        `person` is whose share that takes: `Principal.person` of whoever comes with the token.
 
         Raises:
             OAuthError: `invalid_dpop_proof`: there is none though one is required, or it was used.
@@ -174,7 +178,7 @@ class Issuing(BaseGrant):
                 raise refused_proof("missing", "a DPoP proof is required")
             return ""
         try:
-            possession.use(proof, owner=self.asking.id)
+            possession.use(proof, owner=person)
         except ValueError as error:
             raise refused_proof(str(error)) from error
         return proof.key
@@ -187,6 +191,7 @@ class Issuing(BaseGrant):
         self,
         *,
         subject: str,
+        person: str,
         principal: str,
         groups: frozenset[str],
         endpoint: str,
@@ -211,7 +216,7 @@ class Issuing(BaseGrant):
             expires_at=expires_at,
             token_id=self.server.new_id(),
             grant_id=grant_id,
-            bound_to=self.binding(endpoint),
+            bound_to=self.binding(endpoint, person),
         )
         return Issued(
             token=token,

@@ -192,7 +192,7 @@ class RunTokenGrant(Issuing, BaseGrant, TokenEndpointMixin):
             issued_at=int(self.now),
             expires_at=int(script.expires_at),
             token_id=self.server.new_id(),
-            bound_to=self.binding(AGGREGATE),
+            bound_to=self.binding(AGGREGATE, subject.principal.person),
             script=script.id,
             subject_token_id=subject.token.token_id,
         )
