@@ -51,8 +51,8 @@ class DisclosureLedger(Protocol):
         """
         ...
 
-    async def look(self, owner: bytes, key: bytes) -> float | None:
-        """Return when it was last used, if another process may have kept it and has.
+    async def look(self, owners: tuple[bytes, bytes], key: bytes) -> float | None:
+        """Return when one of `owners` last used it, if another process may have kept it and has.
 
         Raises:
             AuditUnavailable: Nobody knows now.
@@ -96,7 +96,7 @@ class Disclosures:
         used = mine.get(key)
         if used is None or now - used > idle_s:
             # Who was told at one gateway may call at another.
-            used = await self._ledger.look(owner, key)
+            used = await self._kept(owner, self._name("reader", reader.principal), key)
             if used is None or now - used > idle_s:
                 return False
             mine = self._heard(owner, key, used)
@@ -132,6 +132,11 @@ class Disclosures:
             most = max(self._used, key=lambda one: len(self._used[one]))
             gone += [(most, key) for key in islice(self._used[most], surplus)]
         return tuple(gone)
+
+    async def _kept(self, owner: bytes, earlier: bytes, key: bytes) -> float | None:
+        """Return what is kept beside memory's own: earlier versions filed it under the client."""
+        used = self._used.get(earlier, OrderedDict()).get(key)
+        return used if used is not None else await self._ledger.look((owner, earlier), key)
 
     def _heard(self, owner: bytes, key: bytes, used: float) -> OrderedDict[bytes, float]:
         """Hold what another process has kept; return what is held of its person."""
@@ -183,7 +188,7 @@ class SqliteDisclosureLedger:
 
         await self._writer.run(job, committed=committed)
 
-    async def look(self, _owner: bytes, _key: bytes) -> float | None:
+    async def look(self, _owners: tuple[bytes, bytes], _key: bytes) -> float | None:
         """Return nothing: memory holds what is in the table, which is this process's own."""
         return None
 

@@ -195,7 +195,7 @@ class MemoryDisclosureLedger:
         """Let memory have the change; see `DisclosureLedger`."""
         committed(change)
 
-    async def look(self, _owner: bytes, _key: bytes) -> float | None:
+    async def look(self, _owners: tuple[bytes, bytes], _key: bytes) -> float | None:
         """Return nothing: there is no more than memory."""
         return None
 

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,18 @@ async def test_one_persons_clients_have_one_share_together(disclosures: Disclosu
     assert await used(
         disclosures, Reader(principal="gate|alice|c1", person="gate|alice"), "b", NOW + 3
     )
+
+
+async def test_what_an_earlier_version_filed_under_a_client_goes_on_for_that_client(
+    disclosures: DisclosureStore,
+) -> None:
+    await disclosures.disclose(replace(FIRST, person=FIRST.principal), [SEND], now=NOW)
+    assert not await used(disclosures, SECOND)
+    assert not await used(disclosures, replace(FIRST, principal="gate|alice|other"))
+    assert not await used(disclosures, FIRST, at=NOW + IDLE + 1)
+    assert await used(disclosures, FIRST, at=NOW + IDLE)
+    assert await disclosures.forget(before=NOW + 1) == 1
+    assert await used(disclosures, FIRST, at=NOW + 2 * IDLE)
 
 
 async def test_of_all_so_many_are_kept_and_whoever_has_most_makes_way(

@@ -30,7 +30,7 @@ _TRIM: Final = (
     "DELETE FROM disclosures WHERE owner = ? AND key IN"
     " (SELECT key FROM disclosures WHERE owner = ? ORDER BY used DESC, key OFFSET ?)"
 )
-_LOOK: Final = "SELECT used FROM disclosures WHERE owner = ? AND key = ?"
+_LOOK: Final = "SELECT max(used) FROM disclosures WHERE owner IN (?, ?) AND key = ?"
 
 
 class SharedDisclosureLedger:
@@ -68,17 +68,17 @@ class SharedDisclosureLedger:
                 "it cannot be kept now what was read", detail=error.detail
             ) from error
 
-    async def look(self, owner: bytes, key: bytes) -> float | None:
+    async def look(self, owners: tuple[bytes, bytes], key: bytes) -> float | None:
         """Return when it was last used, at whichever replica; see `DisclosureLedger`."""
         try:
             found = await asyncio.to_thread(
-                self._database.read, lambda of: of.execute(_LOOK, (owner, key)).fetchone()
+                self._database.read, lambda of: of.execute(_LOOK, (*owners, key)).fetchone()
             )
         except IdentityUnavailable as error:
             raise AuditUnavailable(
                 "it is not known now what was read", detail=error.detail
             ) from error
-        return None if found is None else float(found[0])
+        return None if found is None or found[0] is None else float(found[0])
 
     def _forgotten(self, change: Change) -> Callable[[Statements], bool]:
         """Return what forgets as many as may be at once, and says whether there may be more."""

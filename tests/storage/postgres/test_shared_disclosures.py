@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import closing
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -61,6 +62,13 @@ async def test_who_was_told_at_one_replica_may_call_at_another(replicas):
     assert await used(other)
     assert not await used(other, "another")
     assert not await used(other, at=NOW + IDLE + 1)
+
+
+async def test_what_an_earlier_version_filed_under_a_client_counts_at_every_replica(replicas):
+    one, other = replicas
+    await one.disclose(replace(ALICE, person=ALICE.principal), [SEND], now=NOW)
+    assert await used(other)
+    assert not await used(other, "another")
 
 
 async def test_what_is_used_at_one_replica_is_in_use_at_the_other(replicas):
