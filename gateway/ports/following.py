@@ -80,7 +80,7 @@ class Turn(Protocol):
         ...
 
     def close(self) -> None:
-        """Let another one."""
+        """Let another one. Blocking."""
         ...
 
 

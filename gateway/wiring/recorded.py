@@ -13,6 +13,7 @@ from gateway.export.follower import Follower
 from gateway.ports.following import CursorStore, Sink, Turn
 from gateway.storage.baselines import FOLLOWER
 from gateway.storage.following import Always
+from gateway.turns import awaited_whole
 from gateway.web.metrics import Metrics
 from gateway.wiring.alerts import (
     Alerting,
@@ -109,7 +110,8 @@ class Recorded:
                 {one.name: partial(self._behind, one) for one in self.followers},
                 {one.name: partial(self._failing, one) for one in self.followers},
             )
-            stack.callback(self._turn.close)
+            # Over PostgreSQL that waits for the server.
+            stack.push_async_callback(asyncio.to_thread, self._turn.close)
             task = begun(self._take_turns(), "taking turns at following the log")
             stack.push_async_callback(ended, task)
             yield
@@ -131,8 +133,8 @@ class Recorded:
         self._metrics.count_lag(lambda: waited + max(0.0, time.monotonic() - since - _ANSWERED_S))
         while True:
             with suppress(sqlite3.Error):
-                seen = await asyncio.to_thread(log.newest)
-                waited = await asyncio.to_thread(log.lag_s)
+                seen = await awaited_whole(log.newest)
+                waited = await awaited_whole(log.lag_s)
                 since = time.monotonic()
             await asyncio.sleep(_LOOK_S)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -27,7 +28,7 @@ class Given:
     def __init__(self) -> None:
         self.has = asyncio.Event()
         self.lacks = asyncio.Event()
-        self.closed = False
+        self.closed_in: threading.Thread | None = None
 
     async def taken(self) -> None:
         await self.has.wait()
@@ -36,7 +37,7 @@ class Given:
         await self.lacks.wait()
 
     def close(self) -> None:
-        self.closed = True
+        self.closed_in = threading.current_thread()
 
 
 class Kept:
@@ -106,6 +107,43 @@ async def test_how_late_the_log_is_is_told_and_not_forgotten_where_nobody_can_sa
     looking.cancel()
 
 
+async def test_the_log_is_closed_once_nobody_reads_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, go_on, told = threading.Event(), threading.Event(), []
+
+    class Slow(Looked):
+        def newest(self) -> int:
+            reading.set()
+            go_on.wait(60)
+            told.append("read")
+            return 7
+
+        def close(self) -> None:
+            told.append("closed")
+            go_on.set()
+
+    monkeypatch.setattr(store.log, "reader", Slow)
+    async with (
+        asyncio.timeout(60),
+        Recorded(lambda: CONFIG, store, Metrics(), turn=Given()).running(),
+    ):
+        await asyncio.to_thread(reading.wait, 60)
+        asyncio.get_running_loop().call_later(0.05, go_on.set)
+    while len(told) < 2:
+        await asyncio.sleep(0.01)
+    assert told == ["read", "closed"]
+
+
+async def test_the_turn_is_given_back_last_and_beside_the_event_loop(store: Store) -> None:
+    turn = Given()
+    found = Recorded(lambda: CONFIG, store, Metrics(), turn=turn)
+    turn.has.set()
+    async with asyncio.timeout(60), found.running():
+        assert turn.closed_in is None
+    assert turn.closed_in not in {None, threading.current_thread()}
+
+
 async def test_followers_are_at_work_in_their_turn_alone(store: Store) -> None:
     turn, sink, metrics = Given(), Kept(), Metrics()
     found = Recorded(lambda: CONFIG, store, metrics, turn=turn)
@@ -126,6 +164,5 @@ async def test_followers_are_at_work_in_their_turn_alone(store: Store) -> None:
         await append(store, "two")
         turn.has.set()
         await sink.came.wait()
-    assert turn.closed
     assert sink.ids[-1] == 1
     assert found.at_work == ()
