@@ -1,6 +1,6 @@
 """Programs in a database: what they may call and have used up, and those that wait; sealed."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -61,6 +61,8 @@ class DurableScriptStore:
         self._sealer = sealer
         self._watch = ScriptWatch()
         self._live: OrderedDict[ScriptId, Script] = OrderedDict()
+        self._of_person: Counter[str] = Counter()
+        """How many of them each has."""
         self._ends: list[tuple[float, ScriptId]] = []
         """When they run out, first ones first: also of those that have ended before."""
         self._waiting: set[ScriptId] = set()
@@ -82,8 +84,7 @@ class DurableScriptStore:
         granted = [(script.id, place, one.most) for place, one in enumerate(script.grants or ())]
         while self._ends and self._ends[0][0] <= script.began:
             self._drop(heappop(self._ends)[1])
-        of_one = sum(one.person == script.person for one in self._live.values())
-        if script.person and of_one >= MOST_OF_HOSTS:
+        if script.person and self._of_person[script.person] >= MOST_OF_HOSTS:
             raise RateLimited("too many programs run: revoke the token of one, or wait")
 
         def job(tables: Tables) -> None:
@@ -195,12 +196,20 @@ class DurableScriptStore:
         self._waiting |= {id_ for id_ in found if id_ in waiting}
 
     def _keep(self, script: Script) -> None:
+        # What others have changed is kept once more.
+        self._of_person[script.person] += script.id not in self._live
         self._live[script.id] = script
         heappush(self._ends, (script.expires_at, script.id))
 
     def _drop(self, id_: ScriptId) -> bool:
         self._waiting.discard(id_)
-        return self._live.pop(id_, None) is not None
+        script = self._live.pop(id_, None)
+        if script is None:
+            return False
+        self._of_person[script.person] -= 1
+        if not self._of_person[script.person]:
+            del self._of_person[script.person]
+        return True
 
 
 def taken(tables: Tables, id_: ScriptId, grant: int | None, *, now: float) -> bool:

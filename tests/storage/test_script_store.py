@@ -200,6 +200,24 @@ async def test_one_persons_hosts_have_so_many_programs_at_once_and_no_more(
     assert [one.id for one in kept.live(now=NOW + 10)] == ["own", "h_3", "h_4"]
 
 
+async def test_programs_are_counted_by_person_once_however_often_they_are_shown(
+    place: Place,
+) -> None:
+    """Nobody's program is looked at for another's: there may be very many."""
+    kept, names = scripts(place), [ScriptId(f"h_{n}") for n in range(3)]
+    for name in names:
+        await kept.begin(script(name, person="us|alice"))
+    await kept.begin(script("own"))
+    for shown in (names, None, names[:1]):
+        with place.reading() as tables:
+            kept.look(tables, shown)()
+        kept._keep(script(names[0], person="us|alice"))
+        assert kept._of_person == {"us|alice": 3, "": 1}
+    for name in (*names, names[0]):
+        await kept.end(name)
+    assert kept._of_person == {"": 1}
+
+
 async def test_programs_that_ran_out_long_ago_are_forgotten(place: Place) -> None:
     kept = scripts(place)
     await kept.begin(script())
