@@ -106,7 +106,7 @@ def started(folder: Path, settings: Mapping[str, str]) -> Iterator[Postgres]:
         "unix_socket_directories": str(folder),
         "unix_socket_permissions": "0700",
         "shared_buffers": "32MB",
-        "max_connections": "200",
+        "max_connections": "600",  # some 25 for each gateway, of which each worker shares several
         **settings,
     }
     words = shlex.join(word for name, to in given.items() for word in ("-c", f"{name}={to}"))
