@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -16,6 +16,7 @@ from gateway.domain.calls import (
     ServerEvent,
     whatever_has_changed,
 )
+from gateway.domain.tools import Profile
 from gateway.errors import GatewayError, LimitExceeded, UpstreamFailed, UpstreamResting
 from gateway.ports import Upstream
 from gateway.upstream.client import LEGACY_REVISIONS
@@ -111,11 +112,14 @@ class Sessions:
         self._most = most
         self._open: dict[Key, asyncio.Task[Session]] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self.followed: Container[tuple[str, str, Profile]] = ()
+        """The principals and abilities whose sessions are in use because resources are followed in them."""
 
-    async def of(self, permit: Permit) -> Session:
+    async def of(self, permit: Permit, *, ends_others: bool = True) -> Session:
         """Return the session for a permitted call, begun if there is none.
 
         Of many calls at once one begins it. A caller who goes away ends it for nobody else.
+        `ends_others` is whether another one may be ended where there is no room.
 
         Raises:
             UpstreamFailed, CredentialRequired, LimitExceeded: It cannot be begun.
@@ -125,7 +129,7 @@ class Sessions:
         key = (who.key, abilities_of(permit.session), who.person)
         opening = self._open.get(key)
         if opening is None:
-            self._make_room(who.person)
+            self._make_room(who.person, ends_others=ends_others)
             opening = self._open[key] = asyncio.create_task(self._begin(key, permit))
             opening.add_done_callback(lambda task: self._begun(key, task))
         try:
@@ -299,7 +303,7 @@ class Sessions:
         """Whether this is the session of its principal and abilities, for calls to come too."""
         return _begun_in(self._open.get(session.key)) is session
 
-    def _make_room(self, person: str) -> None:
+    def _make_room(self, person: str, *, ends_others: bool) -> None:
         """End what was used longest ago, where there is no room for another one of `person`.
 
         It is one of their own, where they have as many as one may, or else of whoever has most.
@@ -314,8 +318,9 @@ class Sessions:
             if (not is_theirs or key[2] == person)
             and (session := _begun_in(task)) is not None
             and not session.under_way
+            and (*key[:2], Profile.LEGACY) not in self.followed
         ]
-        if not unused:
+        if not (unused and ends_others):
             raise unusable("too many of its sessions are in use")
         self._end_soon(min(unused)[2])
 

@@ -91,6 +91,7 @@ class Subscriptions:
         self._listeners = listeners
         self._wire = wire
         self._lines: dict[Key, _Line] = {}
+        sessions.followed = self._lines
         self._numbers = itertools.count()
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -223,7 +224,8 @@ class Subscriptions:
 
     async def _renew(self, line: _Line) -> None:
         async with line.alone:
-            session = await self._sessions.of(line.leave)
+            # Nobody waits for it: for one that is begun again no other one ends.
+            session = await self._sessions.of(line.leave, ends_others=False)
             again = session is line.session
             if again and (session.id is None or session.listening is not None):
                 return

@@ -10,7 +10,9 @@ import pytest
 from gateway.domain.calls import Form, Permit
 from gateway.domain.decisions import Verdict
 from gateway.domain.tools import OWN, Profile
+from gateway.errors import UpstreamFailed
 from gateway.storage import own_sessions
+from gateway.upstream import own_sessions as upstream_sessions
 from gateway.upstream import own_subscriptions
 from tests.builtin.front import NOTES, Site, methods
 from tests.builtin.listening import (
@@ -383,6 +385,46 @@ async def test_a_session_follows_so_many_and_no_more(
     assert seen.reply.code == "limit_exceeded"
     assert asked(site, "resources/unsubscribe") == [OTHER]
     assert (await ask(site)).reply.code is None
+
+
+async def test_what_is_followed_ends_for_no_other_session_of_its_person(
+    site: Site, old: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upstream_sessions, "_MOST_OF_ONE", 1)
+    async with listening(site) as one:
+        await ask(site)
+        assert (await ask(site, session="u.1")).reply.code == "upstream_failed"
+        called = {"name": "notes__read", "arguments": {}}
+        seen = await site.ask("tools/call", called, session="u.1", **LEGACY)
+        assert seen.reply.code == "upstream_failed"
+        await settled()
+        assert methods(site.servers[NOTES]).count("initialize") == 1
+        old.update(NOTE)
+        await told(site)
+        assert one.heard == [update()]
+        await ask(site, "resources/unsubscribe")
+    assert (await ask(site, session="u.1")).reply.code is None
+
+
+async def test_what_is_followed_anew_ends_no_session(
+    site: Site, old: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upstream_sessions, "_MOST_OF_ONE", 1)
+    monkeypatch.setattr(own_subscriptions, "_AGAIN_S", 60.0)
+    await ask(site)
+    following = site.clients[NOTES]._subscriptions
+    (line,) = following._lines.values()
+    assert line.session is not None
+    following._sessions.forget(line.session)
+    called = {"name": "notes__read", "arguments": {}}
+    await site.ask("tools/call", called, session="u.1", **LEGACY)
+    with pytest.raises(UpstreamFailed):
+        await following._renew(line)
+    assert "DELETE" not in methods(site.servers[NOTES])
+    (key,) = following._sessions._open
+    following._sessions._end_soon(key)
+    await following._renew(line)
+    assert asked(site, "resources/subscribe") == [NOTE, NOTE]
 
 
 async def test_a_server_that_hangs_holds_up_no_other_that_is_followed(
