@@ -27,7 +27,7 @@ from gateway.http1.head import (
     RawPairs,
     require_fields,
 )
-from gateway.http1.pool import Pool, Waits
+from gateway.http1.pool import Pool, Waits, beside
 from gateway.http1.requests import common_head, request
 from gateway.http1.response import Patience, Response
 
@@ -58,6 +58,7 @@ __all__ = [
     "Sized",
     "Waits",
     "authorities",
+    "beside",
     "body_asked",
     "common_head",
     "dial",

@@ -14,6 +14,16 @@ from gateway.http1.response import Patience, Response
 _AGAIN: Final = frozenset({"GET", "DELETE"})
 """Idempotent ones (RFC 9110 section 9.2.2): sent once more where a kept connection proves dead."""
 
+_BESIDE: Final = "beside\0"
+
+
+def beside(who: str) -> str:
+    """Return under which name it counts what belongs to requests of `who` that are under way.
+
+    They may wait for it, so it does not wait for them.
+    """
+    return who and _BESIDE + who
+
 
 def _no_look() -> None:
     """For what goes out at any time."""
@@ -34,7 +44,8 @@ class Waits:
 class Pool:
     """As many connections as are allowed, each made by `connect` when it is needed.
 
-    Whoever asks has half of the places at most, and those who wait for one take turns.
+    Whoever asks has half of the places at most, for what is `beside` requests another quarter, and those
+    who wait for one take turns.
     """
 
     def __init__(
@@ -49,6 +60,7 @@ class Pool:
         self._connect = connect
         self._free = most
         self._most_of_one = max(1, most // 2)
+        self._most_beside = max(1, most // 4)
         self._taken_by: dict[str, int] = {}
         self._full: set[str] = set()
         """Those who have as many places as one may have."""
@@ -140,7 +152,8 @@ class Pool:
     def _take(self, who: str) -> None:
         self._free -= 1
         self._taken_by[who] = taken = self._taken_by.get(who, 0) + 1
-        if who and taken >= self._most_of_one:
+        most = self._most_beside if who.startswith(_BESIDE) else self._most_of_one
+        if who and taken >= most:
             self._full.add(who)
 
     def _give_place(self, who: str) -> None:

@@ -281,7 +281,7 @@ class Admission:
         if permit.access is not None:
             await self._questions.note_sent(permit.access)
 
-    def not_recorded(self, permit: Permit) -> None:
+    def take_back(self, permit: Permit) -> None:
         """Take back that `permit` was given: its question of the server's may be answered again."""
         access, id_ = permit.access, permit.call.message.id
         if access is not None and access.answers is not None and id_ is not None:

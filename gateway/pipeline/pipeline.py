@@ -16,6 +16,7 @@ from gateway.errors import (
     Fault,
     GatewayError,
     UpstreamFailed,
+    UpstreamResting,
     is_nothing_done,
 )
 from gateway.pipeline.admission import Admission
@@ -131,7 +132,11 @@ class Pipeline:
         # Last of all: during whatever is awaited before, it may change.
         self._admission.require_unchanged(permit)
         trail.sent = True
-        answer = await self._upstreams.of(call.server).forward(going)  # 9
+        try:
+            answer = await self._upstreams.of(call.server).forward(going)  # 9
+        except UpstreamResting:
+            self._admission.take_back(permit)
+            raise
         try:
             return await self._reply(permit, going.call.message, answer, trail)  # 10 to 12
         except BaseException:

@@ -44,7 +44,7 @@ async def recorded(
     try:
         entry = await ledger.put(intent or trail.intent(), permit.premises, permit.uses)
     except Changed:
-        admission.not_recorded(permit)
+        admission.take_back(permit)
         raise
     trail.intent_id = entry.id
     await admission.recorded(permit)

@@ -9,6 +9,7 @@ from gateway.domain.calls import Call, Form, Permit, RawAnswer
 from gateway.domain.identity import Principal
 from gateway.domain.tools import Profile
 from gateway.errors import GatewayError
+from gateway.http1 import beside
 from gateway.ports.secrets import UpstreamCredentials
 from gateway.upstream.exchange import Exchange, nothing
 from gateway.upstream.headers import SESSION, Headers, forwarded
@@ -69,6 +70,8 @@ class HttpUpstream:
             headers.append((SESSION, permit.session))
         verb = _VERBS[message.form]
         is_told = _is_cancelled_by_message(call)
+        who = permit.principal.person
+        asks = message.form in (Form.REQUEST, Form.STREAM)
         send = partial(
             self._exchange.send,
             verb,
@@ -76,7 +79,7 @@ class HttpUpstream:
             listens=message.form is Form.STREAM or message.method == _LISTENS,
             abandoned=partial(self._cancel_soon, permit) if is_told else nothing,
             look=partial(permit.last_look, permit),
-            who=permit.principal.person,
+            who=who if asks else beside(who),
         )
         return await self._sent(permit.principal, headers, send, verb=verb)
 
@@ -133,7 +136,8 @@ class HttpUpstream:
         )
 
     async def _post_beside(self, permit: Permit, body: bytes) -> None:
-        send = partial(self._exchange.send, "POST", body=body, who=permit.principal.person)
+        who = beside(permit.principal.person)
+        send = partial(self._exchange.send, "POST", body=body, who=who)
         answer = await self._sent(permit.principal, _headers_beside(permit), send)
         if isinstance(answer.body, EventStream):
             await answer.body.aclose()

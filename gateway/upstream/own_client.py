@@ -6,8 +6,8 @@ here they share connections and sessions.
 
 import asyncio
 import itertools
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -17,7 +17,7 @@ from gateway.domain.bounded import Shared
 from gateway.domain.calls import Form, OriginKind, Permit, RawAnswer
 from gateway.domain.nodes import weight
 from gateway.domain.tools import Profile, UpstreamId
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, UpstreamResting
 from gateway.ports import Upstream
 from gateway.ports.listeners import Listeners
 from gateway.turns import finished
@@ -130,8 +130,8 @@ class OwnClient:
 
         """
         content = jsontext.read_lenient(body, self._wire.json_depth)
-        id_, answering = self._question(permit, content["id"])
-        await self._relay.reject(answering, _under(id_, content))
+        with self._question(permit, content["id"]) as (id_, answering):
+            await self._relay.reject(answering, _under(id_, content))
 
     def end_sessions(self, principal: str) -> None:
         """End the sessions for a principal's key, each once no request is under way in it.
@@ -315,12 +315,12 @@ class OwnClient:
     async def _tell(self, permit: Permit) -> RawAnswer:
         """Give an upstream the client's answer to its question."""
         message = permit.call.message
-        id_, answering = self._question(permit, message.id)
         nodes = weight(message.body)
-        body = await finished(permit.principal.person, nodes, self._renamed, id_, message.body)
-        call = replace(answering.call, message=replace(message, id=id_, body=body))
-        leave = replace(answering, call=call, access=permit.access, last_look=permit.last_look)
-        answer = await self._relay.forward(leave)
+        with self._question(permit, message.id) as (id_, answering):
+            body = await finished(permit.principal.person, nodes, self._renamed, id_, message.body)
+            call = replace(answering.call, message=replace(message, id=id_, body=body))
+            leave = replace(answering, call=call, access=permit.access, last_look=permit.last_look)
+            answer = await self._relay.forward(leave)
         await discard(answer)
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise unusable(f"the answer to its question: status {answer.status}")
@@ -329,12 +329,24 @@ class OwnClient:
     def _renamed(self, id_: Id, body: bytes) -> bytes:
         return _under(id_, jsontext.read_lenient(body, self._wire.json_depth))
 
-    def _question(self, permit: Permit, id_: Id | None) -> tuple[Id, Permit]:
-        """Return, once, what a question is called at the upstream, and leave to answer it there."""
+    @contextmanager
+    def _question(self, permit: Permit, id_: Id | None) -> Iterator[tuple[Id, Permit]]:
+        """Give, once, what a question is called at the upstream, and leave to answer it there.
+
+        Where nothing was sent, for the upstream was too busy, it can be answered again.
+        """
         asked = None if id_ is None else self._asked.pop(permit.principal.person, id_)
-        if asked is None or asked[1].principal.key != permit.principal.key:
+        if id_ is None or asked is None or asked[1].principal.key != permit.principal.key:
             raise unusable("the question is not known any more")
-        return asked
+        try:
+            yield asked
+        except UpstreamResting:
+            self._keep(permit.principal.person, id_, asked)
+            raise
+
+    def _keep(self, who: str, id_: Id, asked: tuple[Id, Permit]) -> None:
+        octets = _LEAVE + len(str(asked[0])) + len(asked[1].session or "")
+        self._asked.put(who, id_, asked, octets)
 
     async def question(
         self, asking: Asking, message: ServerMessage, *, is_ours: bool
@@ -364,8 +376,7 @@ class OwnClient:
         # Without what was asked for: it may be large, and questions wait for long.
         leave = replace(asking.beside(_EMPTY), access=None)
         who = asking.permit.principal.person
-        octets = _LEAVE + len(str(message.id)) + len(leave.session or "")
-        self._asked.put(who, id_, (message.id, leave), octets)
+        self._keep(who, id_, (message.id, leave))
         return await finished(who, weight(message.data), _under, id_, message.content)
 
     def is_for(self, asking: Asking) -> bool:

@@ -13,6 +13,7 @@ from gateway.http1 import (
     Overdue,
     Silent,
     Waits,
+    beside,
     common_head,
     request,
 )
@@ -308,6 +309,30 @@ async def test_whoever_has_half_of_the_places_lets_others_pass():
         go_on.set()
         await asyncio.wait(asked)
         assert (through._free, through._taken_by, through._full) == (4, {}, set())
+
+
+async def test_what_is_beside_requests_has_places_of_its_own():
+    go_on = asyncio.Event()
+
+    async def script(visit: Visit) -> None:
+        while True:
+            await visit.asked()
+            await go_on.wait()
+            await visit.say(ok(b"{}"))
+
+    async with peer(script) as server, pool(server.port, most=4) as through:
+        answering = beside("a")
+        whose = ["a", "a", "a", answering, answering, "d"]
+        asked = [asyncio.create_task(sent(through, who=who)) for who in whose]
+        await eventually(lambda: len(server.visits) == 4)
+        assert through._taken_by == {"a": 2, answering: 1, "d": 1}
+        go_on.set()
+        await asyncio.wait(asked)
+        assert (through._free, through._taken_by, through._full) == (4, {}, set())
+
+
+def test_the_gateway_itself_has_every_place_for_whatever_it_says():
+    assert beside("") == ""
 
 
 async def test_whoever_waits_is_told_at_once_that_it_is_closed():

@@ -323,6 +323,22 @@ async def test_nobody_takes_all_the_places_at_a_server() -> None:
         await asyncio.gather(*asked)
 
 
+async def test_what_belongs_to_calls_under_way_waits_for_none_of_them() -> None:
+    script, go_on = slow_for("slow")
+    slow = permit_for(params={"name": "slow"}, profile=Profile.LEGACY)
+    async with opened(script, limits=Limits(connections=4)) as (upstream, server):
+        asked = [asyncio.create_task(upstream.forward(of("alice", slow))) for _ in range(4)]
+        await server.until_seen(2)
+        async with asyncio.timeout(4):
+            for form in (Form.RESPONSE, Form.NOTIFICATION, Form.END):
+                await upstream.forward(of("alice", permit_for(form=form, session="s")))
+            await upstream.reject(of("alice", permit_for(session="s")), b"{}")
+        assert len([one for one in server.seen if b"slow" in one.body]) == 2
+        assert len(server.seen) == 6
+        go_on.set()
+        await asyncio.gather(*asked)
+
+
 async def test_a_wait_for_a_place_is_no_failure_of_the_server() -> None:
     script, go_on = slow_for("slow")
     slow, limits = permit_for(params={"name": "slow"}), Limits(connections=2)

@@ -12,7 +12,7 @@ from gateway.domain.calls import Call, Form, OriginKind, Permit, RawAnswer, Serv
 from gateway.domain.decisions import Verdict
 from gateway.domain.tools import Profile
 from gateway.domain.tracing import TraceContext, client_span
-from gateway.errors import UpstreamFailed
+from gateway.errors import UpstreamFailed, UpstreamResting
 from gateway.upstream import own_sessions
 from gateway.upstream.own_sessions import Sessions
 from gateway.wire.jsontext import WireLimits
@@ -212,6 +212,24 @@ async def test_a_question_reaches_the_client_that_can_answer_it(
     assert sent(site.servers[MAIL].saw[-1]) == {"jsonrpc": "2.0", "id": 0, "result": {"x": 1}}
     assert site.servers[MAIL].saw[-1].session == "s1"
     again = await site.aggregate.handle(answer_to(site, "mail/1", **session))
+    assert again.code == "protocol_error"
+
+
+async def test_a_question_whose_answer_was_not_sent_can_be_answered_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def busy(permit: Permit) -> RawAnswer:
+        raise UpstreamResting("too many calls are under way")
+
+    site.servers[MAIL].answer = speaks(streams({"jsonrpc": "2.0", "id": 0, "method": "roots/list"}))
+    await site.ask("tools/call", CALL, **OLD)
+    with monkeypatch.context() as now:
+        now.setattr(site.servers[MAIL], "forward", busy)
+        refused = await site.aggregate.handle(answer_to(site, "mail/1", **OLD))
+        assert refused.code == "upstream_failed"
+    assert (await site.aggregate.handle(answer_to(site, "mail/1", **OLD))).status == 202
+    assert sent(site.servers[MAIL].saw[-1]) == {"jsonrpc": "2.0", "id": 0, "result": {"x": 1}}
+    again = await site.aggregate.handle(answer_to(site, "mail/1", **OLD))
     assert again.code == "protocol_error"
 
 
