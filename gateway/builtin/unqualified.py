@@ -158,17 +158,18 @@ class Unqualified:
         # No server can have an empty name, so no server's question has such an id.
         id_ = f"/{self._new_id()}"
         name: str | None = None
-        future: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._asked[id_] = (call.session or "", future, call.asker)
-        try:
-            request = asking_request(id_, call.message.params["name"], candidates)
-            yield data_event(request).raw
-            async with asyncio.timeout(self._patience_s):
-                name = await future
-        except TimeoutError:
-            name = None
-        finally:
-            del self._asked[id_]
+        if self._may_ask(call.asker):  # others may have been asked since it was looked
+            future: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+            self._asked[id_] = (call.session or "", future, call.asker)
+            try:
+                request = asking_request(id_, call.message.params["name"], candidates)
+                yield data_event(request).raw
+                async with asyncio.timeout(self._patience_s):
+                    name = await future
+            except TimeoutError:
+                name = None
+            finally:
+                del self._asked[id_]
         reply = await self._chosen(call, Told(asked=True, name=name), candidates)
         if isinstance(reply.body, bytes):
             yield data_event(reply.body).raw

@@ -350,6 +350,18 @@ async def test_a_person_is_asked_so_much_at_once_and_others_are_asked_all_the_sa
         await stream.aclose()
 
 
+async def test_of_calls_at_once_no_more_are_asked_about_than_may_wait(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unqualified, "_MOST_ASKED_OF_ONE", 1)
+    first, second = [Stream(await session.ask(search())) for _ in range(2)]
+    assert (await first.next())["method"] == "elicitation/create"
+    refusal = (await second.next())["result"]["_meta"][REFUSAL_KEY]
+    assert refusal["code"] == "unknown_tool"
+    assert len(session.site.aggregate._unqualified._asked) == 1
+    await first.aclose()
+
+
 async def test_a_user_who_never_answers_is_not_waited_for_for_ever(session: Session) -> None:
     session.site.aggregate._unqualified._patience_s = 0.01
     stream = Stream(await session.ask(search()))
