@@ -202,7 +202,13 @@ async def test_a_header_that_mirrors_a_token_says_its_value(house: House) -> Non
     told = replace(call, headers=(*call.headers, ("mcp-param-to", "<IBAN:1>")))
     house.server.answer = lambda permit: result(permit, text("ok"))
     await house.handle(told)
-    assert dict(house.server.saw[-1].call.headers)["mcp-param-to"] == IBAN
+    permit = house.server.saw[-1]
+    assert dict(permit.call.headers)["mcp-param-to"] == IBAN
+    # Also where the run has nothing to tell, and heads go on as they are.
+    assert permit.access is not None
+    pin = permit.access.pinned.pin
+    alone = await house.sensitive.restored(told, permit.principal, permit.run, pin)
+    assert dict(alone.headers)["mcp-param-to"] == IBAN
 
 
 def streamed(*words: str) -> Any:
