@@ -69,11 +69,14 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
+# What tests want of the system, as Debian calls it.
+SYSTEM := wrk nginx-light chromium-headless-shell bubblewrap git postgresql pgbouncer
+
 .PHONY: test
 test: setup model ## Run every test.
 	@$(MAKE) --silent kube & kube=$$!; \
 	$(BIN)/python -m tests.compiled & \
-	PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium-headless-shell bubblewrap git postgresql pgbouncer && wait $$kube && wait
+	PYTHON=$(PYTHON) .ci/system $(SYSTEM) && wait $$kube && wait
 	$(PYTEST) --together
 
 # Faults, attacks, flow and conformance: where gateways run. The tests of storage are of both in every run.
@@ -81,7 +84,7 @@ ON_GATEWAYS := tests/e2e tests/faults tests/conformance tests/clients tests/benc
 
 .PHONY: storage-suites
 storage-suites: setup model ## Run what stands on gateways, all of them over PostgreSQL, as CI does.
-	@PYTHON=$(PYTHON) .ci/system wrk nginx-light chromium-headless-shell bubblewrap git postgresql pgbouncer
+	@PYTHON=$(PYTHON) .ci/system $(SYSTEM)
 	DOUANE_TEST_STORAGE=postgres $(PYTEST) --together $(ON_GATEWAYS)
 
 .PHONY: storage-report

@@ -8,7 +8,7 @@ from gateway.domain.tools import Kind, Profile, Target
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.rules import Rules
 from gateway.ports import PinStore
-from gateway.wire.bare_results import bare_greeting, bare_result, renamed
+from gateway.wire.bare_results import Said, bare_result, renamed
 from gateway.wire.extensions import TASKS, approved_only
 from gateway.wire.server_message import ServerMessage, with_member
 
@@ -21,8 +21,10 @@ class Greetings:
         self._rules = rules
         self._lists = lists
 
-    async def served(self, permit: Permit, message: ServerMessage) -> bytes:
+    async def served(self, permit: Permit, message: ServerMessage, bare: Said) -> bytes:
         """Return a handshake or a discovery with what is approved of instructions, extensions and names.
+
+        `bare` is what the protocol has a place for in it.
 
         Raises:
             AuditUnavailable: The server says something else of itself, and that is not on record.
@@ -32,7 +34,7 @@ class Greetings:
         if call.server in self._rules.per_person:
             await self._lists.meet(permit, message.result or {})
         known = self._approved(call)
-        served = dict(renamed(bare_greeting(message.result or {}), _identity(call, known)))
+        served = dict(renamed(bare, _identity(call, known)))
         if "capabilities" in served:
             extensions = self._rules.extensions.get(call.server, frozenset())
             if call.profile is Profile.LEGACY:

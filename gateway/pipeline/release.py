@@ -130,7 +130,7 @@ class Release:
         if told := unread(bare):
             await self._keep(permit, permit.run, len(message.data), listed=[told])
         if greets:
-            return await self._greetings.served(permit, message)
+            return await self._greetings.served(permit, message, bare)
         await self._raise_for(permit, result, len(message.data), trail)
         return message.data if bare == result else with_member(message, "result", bare)
 

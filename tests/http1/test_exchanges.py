@@ -1,6 +1,7 @@
 """An exchange ends as its own, and leaves nothing to the next that is not the next one's."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -290,16 +291,19 @@ async def test_those_who_wait_for_a_connection_take_turns():
     assert "".join(done) == "aabcaa"
 
 
-async def test_whoever_has_half_of_the_places_lets_others_pass():
-    go_on = asyncio.Event()
-
+def answers_after(go_on: asyncio.Event) -> Callable[[Visit], Awaitable[None]]:
     async def script(visit: Visit) -> None:
         while True:
             await visit.asked()
             await go_on.wait()
             await visit.say(ok(b"{}"))
 
-    async with peer(script) as server, pool(server.port, most=4) as through:
+    return script
+
+
+async def test_whoever_has_half_of_the_places_lets_others_pass():
+    go_on = asyncio.Event()
+    async with peer(answers_after(go_on)) as server, pool(server.port, most=4) as through:
         asked = [asyncio.create_task(sent(through, who=who)) for who in "aaadec"]
         await eventually(lambda: len(server.visits) == 4)
         assert through._taken_by == {"a": 2, "d": 1, "e": 1}
@@ -313,14 +317,7 @@ async def test_whoever_has_half_of_the_places_lets_others_pass():
 
 async def test_what_is_beside_requests_has_places_of_its_own():
     go_on = asyncio.Event()
-
-    async def script(visit: Visit) -> None:
-        while True:
-            await visit.asked()
-            await go_on.wait()
-            await visit.say(ok(b"{}"))
-
-    async with peer(script) as server, pool(server.port, most=4) as through:
+    async with peer(answers_after(go_on)) as server, pool(server.port, most=4) as through:
         answering = beside("a")
         whose = ["a", "a", "a", answering, answering, "d"]
         asked = [asyncio.create_task(sent(through, who=who)) for who in whose]
