@@ -4,12 +4,14 @@ This explains, it does not protect: text that was reworded is not found, which i
 not matches, decide what may go where.
 """
 
-from array import array
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator
 from hashlib import blake2b
-from itertools import chain, compress, repeat
-from struct import Struct
+from itertools import repeat
 from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from gateway.domain._value import value
 
@@ -22,27 +24,32 @@ LONGEST_SCANNED = 64 * 1024
 _GRAM = 14
 """Bytes of text that one gram stands for."""
 
-_MIXED, _UNIT = 4, "I"
-"""Bytes of a gram: what C reads as one integer, so that no loop of ours does."""
+_MIXED = 4
+"""Bytes of a gram: what is read as one integer, so that no loop of ours does."""
 
-_gram_at = Struct(f"={_UNIT}").unpack_from
-
-ALL, SOME = 1, 2
-"""Of a payload's grams, which stand side by side, each one or every other. With the latter it takes
-half the time, and finds pieces of 37 and more."""
+_BEGINS = SHORTEST_FRAGMENT - _GRAM + 1
+"""Grams that begin in each piece, at one place after another."""
 
 _STRIDE = 3
-"""Between the grams of a text. It has no divisor in common with the four between a payload's, so one
-place in twelve is both, and any 25 bytes that are common contain a gram that begins at one."""
+"""Between the grams of a text whose marks are kept: four in a row stand in each of its pieces."""
 
-_IN_A_PIECE = (SHORTEST_FRAGMENT - _GRAM + 1) // _STRIDE
-"""Grams of a text that stand in each of its pieces, one after another."""
+_KEPT = _BEGINS
+"""Between those that are kept themselves: one stands in each of its pieces."""
 
-_REACH = 10
+_SPREAD = np.uint32(0x9E3779B1)
+"""Odd, so that what differs still does; it carries all of a gram into the bits that are its mark."""
+
+_HALFWAY, _REACH = 5, 10
 _EVEN = bytes(blake2b(bytes([c]), digest_size=1).digest()[0] for c in range(256))
 """Letters are unevenly frequent, and their neighbours more so. Three of them at a distance, mixed,
-make a byte of which each value is about as frequent as any other: else a table of grams is slow. A
-text that is turned round has the same bytes, turned round."""
+make a byte of which each value is about as frequent as any other: else marks meet."""
+
+_MARKS_A_GRAM = 5
+"""Marks there are for each gram: of grams that no text has about one in six is marked, and of four in a
+row one in a thousand."""
+_FEWEST_MARKS, _MOST_MARKS = 10, 19
+"""Bits of a gram that are its mark."""
+_MOST_COUNTED = 255
 
 _MOST_TEXTS = 8
 """Of those that share a gram, the newest."""
@@ -53,11 +60,12 @@ _MOST_PLACES = 4
 _MOST_COMPARED = 2 * 1024 * 1024
 """Bytes of texts that are looked through for one payload; whatever it repeats, it costs no more."""
 
+_A_LOOK = 256
+"""Bytes that the search for texts around one place is reckoned as."""
+
 _LONGEST_BACK = 64
 
-_SIDE_BY_SIDE = 32
-"""Grams of a payload that are looked up at once: where the known ones stand is searched among so many."""
-
+Grams: TypeAlias = npt.NDArray[np.uint32]
 Serials: TypeAlias = int | tuple[int, ...]
 
 
@@ -70,26 +78,85 @@ class Piece:
     serials: frozenset[int]
 
 
+class Marks:
+    """Which grams some text may have: a few bits of each, and how many texts have these.
+
+    They are few enough to stay near the processor, and are asked about all places of a payload at once.
+    """
+
+    def __init__(self, bits: int = _FEWEST_MARKS) -> None:
+        self._counts = np.zeros(1 << bits, np.uint8)
+        """How many texts have each; one that ever had the most that can be counted stays marked."""
+        self._shift = np.uint32(8 * _MIXED - bits)
+        self.most = (1 << bits) // _MARKS_A_GRAM if bits < _MOST_MARKS else sys.maxsize
+        """Grams, from which on there are too few marks."""
+
+    @classmethod
+    def for_twice(cls, many: int) -> "Marks":
+        """Return marks that are enough until there are twice as `many` grams, if there may be so many."""
+        return cls(min((2 * many * _MARKS_A_GRAM).bit_length(), _MOST_MARKS))
+
+    def add(self, grams: Grams) -> None:
+        """Mark the `grams` of one text, each mark once."""
+        marks = grams >> self._shift
+        counts = self._counts[marks]
+        self._counts[marks] = counts + (counts < _MOST_COUNTED)
+
+    def drop(self, grams: Grams) -> None:
+        """Take back what `add` did with the same `grams`."""
+        marks = grams >> self._shift
+        counts = self._counts[marks]
+        self._counts[marks] = counts - (counts < _MOST_COUNTED)
+
+    def rows(self, grams: Grams) -> list[int]:
+        """Return where as many marked ones as a piece has stand in a row of the `grams` of a payload.
+
+        Most that are marked are a word or two that are everywhere, and are told from a piece without a text.
+        """
+        marked = self._counts.take(grams >> self._shift) != 0
+        for step in (_STRIDE, 2 * _STRIDE):
+            marked = marked[:-step] & marked[step:]
+        found: list[int] = marked.nonzero()[0].tolist()
+        return found
+
+
 class Fragments:
     """Folded texts by serial number, searchable for pieces."""
 
     def __init__(self) -> None:
         self._texts: dict[int, bytes] = {}
         self._grams: dict[int, Serials] = {}
-        """Gram -> the texts that have it, oldest first. Most have one, and share its number."""
+        """Gram that is kept -> the texts that have it, oldest first. Most have one, and share its number."""
+        self._marks = Marks()
+        self._many = 0
+        """Grams that were marked."""
 
     def add(self, serial: int, text: bytes) -> None:
         """Remember `text`; `serial` is positive, and greater than every one before."""
         self._texts[serial] = text
-        grams: dict[int, Serials] = dict.fromkeys(_grams_of(text), serial)
+        found = _grams_of(text)
+        grams: dict[int, Serials] = dict.fromkeys(found[::_KEPT].tolist(), serial)
         for gram in self._grams.keys() & grams.keys():
             known = _several(self._grams[gram])
             grams[gram] = (*known[1 - _MOST_TEXTS :], serial)
         self._grams.update(grams)
+        self._mark(found[::_STRIDE])
+
+    def _mark(self, grams: Grams) -> None:
+        self._many += len(grams)
+        if self._many <= self._marks.most:
+            self._marks.add(grams)
+            return
+        self._marks = Marks.for_twice(self._many)
+        for text in self._texts.values():
+            self._marks.add(_grams_of(text)[::_STRIDE])
 
     def drop(self, serial: int) -> None:
         """Forget the text `serial`, if it is there."""
-        grams = list(_grams_of(self._texts.pop(serial, b"")))
+        found = _grams_of(self._texts.pop(serial, b""))
+        self._many -= len(found[::_STRIDE])
+        self._marks.drop(found[::_STRIDE])
+        grams = found[::_KEPT].tolist()
         # Most have no other text: all are taken out, and the few others put back.
         taken_out = map(self._grams.pop, grams, repeat(None))
         for gram, known in zip(grams, taken_out, strict=True):
@@ -100,36 +167,25 @@ class Fragments:
     def has(self, serial: int, piece: bytes) -> bool:
         return piece in self._texts[serial]
 
-    def may_be_turned(self, blend: bytes) -> bool:
-        """Tell whether `within` may find longer pieces in a payload that is turned round.
-
-        `blend` is what `mixed` makes of the payload as it stands.
-        """
-        grams = _grams_from(blend, len(blend) % _MIXED)[::-SOME]
-        grams.byteswap()
-        return not self._grams.keys().isdisjoint(grams.tolist())
-
-    def within(
-        self, payload: bytes, step: int = ALL, *, blend: bytes | None = None
-    ) -> Iterator[Piece]:
+    def within(self, payload: bytes) -> Iterator[Piece]:
         """Yield the pieces of texts that `payload` contains, from left to right, none overlapping.
 
-        Of pieces around one place the longest counts, in all the texts that have it. `blend` is what
-        `mixed` makes of the payload, if that is known.
+        Of pieces around one place the longest counts, in all the texts that have it.
         """
-        blend = mixed(payload) if blend is None else blend
-        hits = self._hits(blend, step)
+        grams = _grams_of(payload)
         left = _MOST_COMPARED
         floor = 0
-        for at, serials in hits.items():
-            if at < floor or left < 0 or (step == ALL and not self._may_begin(blend, at, hits)):
+        for at in self._marks.rows(grams):
+            if at < floor or left < 0:
                 continue
             begin = end = at
-            near = _near(hits, at, serials)
+            near = self._near(grams, at)
+            left -= _A_LOOK
             for serial, place in near.items():
                 start, reached, looked = self._longest(payload, place, floor, serial)
                 left -= looked
-                if reached - start > end - begin:
+                # One that begins further on is found there, and takes no place of one that is near.
+                if reached - start > end - begin and start < at + _STRIDE:
                     begin, end = start, reached
             if end - begin >= SHORTEST_FRAGMENT:
                 left -= sum(len(self._texts[serial]) for serial in near)
@@ -138,36 +194,18 @@ class Fragments:
                 yield Piece(begin=begin, end=end, serials=sharing)
                 floor = end
 
-    def _hits(self, blend: bytes, step: int) -> Mapping[int, Serials]:
-        """Return where grams begin that some text has, from left to right, and which ones do."""
-        grams = _grams_from(blend, 0)[::step].tolist()
-        hits: dict[int, Serials] = {}
-        for begin in range(0, len(grams), _SIDE_BY_SIDE):
-            beside = grams[begin : begin + _SIDE_BY_SIDE]
-            if found := self._grams.keys() & beside:
-                places = compress(range(len(beside)), map(found.__contains__, beside))
-                hits.update(
-                    (_MIXED * step * (begin + at), self._grams[beside[at]]) for at in places
-                )
-        return hits
+    def _near(self, grams: Grams, at: int) -> dict[int, int]:
+        """Return the texts that have one of the `grams` of a piece that begins at `at`, and where the first is.
 
-    def _may_begin(self, blend: bytes, at: int, hits: Mapping[int, Serials]) -> bool:
-        """Tell whether a piece may stand around the hit `at`, or around one that is near."""
-        near = [at + place for place in _FURTHER_ON if at + place in hits]
-        return self._goes_on(blend, at) or any(self._goes_on(blend, place) for place in near)
-
-    def _goes_on(self, blend: bytes, at: int) -> bool:
-        """Tell whether so many known grams stand around the hit `at` as in any piece.
-
-        Most hits are a word or two that are everywhere, and are told from a piece without a text.
+        Texts that have the same piece have kept grams at different places of it.
         """
-        grams, left, last = self._grams, _IN_A_PIECE - 1, len(blend) - _MIXED
-        for step in (_STRIDE, -_STRIDE):
-            place = at + step
-            while left and 0 <= place <= last and _gram_at(blend, place)[0] in grams:
-                left -= 1
-                place += step
-        return not left
+        beside = grams[at : at + _BEGINS].tolist()
+        found: dict[int, int] = {}
+        for gram in self._grams.keys() & beside:
+            place = at + beside.index(gram)
+            for serial in _several(self._grams[gram]):
+                found[serial] = min(place, found.get(serial, place))
+        return found
 
     def _longest(self, payload: bytes, at: int, floor: int, serial: int) -> tuple[int, int, int]:
         """Return the longest piece around the gram at `at`, and how much was looked at."""
@@ -195,46 +233,21 @@ class Fragments:
         return begin, end, looked + there
 
 
-def _near(hits: Mapping[int, Serials], at: int, serials: Serials) -> dict[int, int]:
-    """Return the texts that have a gram at `at`, which are `serials`, or a little further on, and where.
-
-    Texts that have the same piece have their grams at different places of it.
-    """
-    found: dict[int, int] = {}
-    for place in _FURTHER_ON:
-        if more := hits.get(at + place):
-            found.update(dict.fromkeys(_several(more), at + place))
-    found.update(dict.fromkeys(_several(serials), at))
-    return found
-
-
-_FURTHER_ON = range(_MIXED * (_STRIDE - 1), 0, -_MIXED)
-
-
 def _several(serials: Serials) -> tuple[int, ...]:
     return serials if isinstance(serials, tuple) else (serials,)
 
 
-def mixed(text: bytes) -> bytes:
-    """Return a byte for each place of `text`, made of what stands there and a little further on."""
-    if len(text) <= _REACH:
-        return b""
-    even = int.from_bytes(text.translate(_EVEN), "big")
-    blend = even ^ (even >> 8 * _REACH // 2) ^ (even >> 8 * _REACH)
-    return blend.to_bytes(len(text), "big")[_REACH:]
+def _grams_of(text: bytes) -> Grams:
+    """Return the gram that begins at each place of `text`.
 
-
-def _grams_from(blend: bytes, begin: int) -> "array[int]":
-    """Return the grams of `blend` that stand side by side from `begin` on."""
-    whole = max(len(blend) - begin, 0) // _MIXED * _MIXED
-    return array(_UNIT, blend[begin : begin + whole])
-
-
-def _grams_of(text: bytes) -> Iterator[int]:
-    """Return the grams that begin at multiples of `_STRIDE`."""
-    blend = mixed(text)
-    begins = range(0, _MIXED * _STRIDE, _STRIDE)
-    return chain.from_iterable(_grams_from(blend, begin)[::_STRIDE] for begin in begins)
+    For each place a byte is made of what stands there and a little further on, and of four the gram.
+    """
+    if len(text) < _GRAM:
+        return np.empty(0, np.uint32)
+    even = np.frombuffer(text.translate(_EVEN), np.uint8)
+    blend = even[:-_REACH] ^ even[_HALFWAY:-_HALFWAY] ^ even[_REACH:]
+    grams: Grams = np.ndarray(len(blend) - _MIXED + 1, "<u4", buffer=blend, strides=(1,))
+    return grams * _SPREAD
 
 
 _AFTER = 5

@@ -9,7 +9,7 @@ from gateway.domain.flow import Match
 from gateway.domain.labels import Confidentiality
 from gateway.flow.decoding import Decoded, decoded_forms
 from gateway.flow.folding import BOUNDARY, folded, is_disguised, revealed, unfolded
-from gateway.flow.fragments import LONGEST_SCANNED, SHORTEST_FRAGMENT, SOME, Fragments, Piece, mixed
+from gateway.flow.fragments import LONGEST_SCANNED, SHORTEST_FRAGMENT, Fragments, Piece
 from gateway.flow.index import Index
 from gateway.flow.telling import IN_A_PIECE, IN_A_VALUE, codes_in, tells
 
@@ -146,28 +146,21 @@ class _Search:
             if not how:
                 self._look_for_value(text[::-1], folded(text[::-1]), _REVERSED)
         else:
-            blend = mixed(plain)
-            pieces = list(self._fragments.within(plain, blend=blend))
+            pieces = list(self._fragments.within(plain))
             if not how:
-                self._look_backwards(text, plain, blend)
+                self._look_backwards(text, plain)
         if pieces:
             self._weigh(text, plain, how, pieces)
         self._look_for_codes(text, how, pieces, plain)
         if ("/" in text and "://" in text) or ("." in text and "www." in text.lower()):
             self._look_for_links(text, how, {n for piece in pieces for n in piece.serials})
 
-    def _look_backwards(self, text: str, plain: bytes, blend: bytes) -> None:
-        """Look for the longer pieces in `text` as whoever turns it round reads it."""
-        if text.isascii():
-            if not self._fragments.may_be_turned(blend):
-                return
-            plain, blend = plain[::-1], blend[::-1]
-        else:
-            plain = folded(text[::-1])
-            blend = mixed(plain)
-        pieces = list(self._fragments.within(plain, SOME, blend=blend))
-        if pieces:
-            self._weigh(text[::-1], plain, _REVERSED, pieces)
+    def _look_backwards(self, text: str, plain: bytes) -> None:
+        """Look for pieces in `text` as whoever turns it round reads it."""
+        turned = text[::-1]
+        plain = plain[::-1] if text.isascii() else folded(turned)
+        if pieces := list(self._fragments.within(plain)):
+            self._weigh(turned, plain, _REVERSED, pieces)
 
     def _look_for_value(self, text: str, plain: bytes, how: str) -> None:
         numbers = self._values.having(plain)

@@ -6,7 +6,6 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Protocol
 
-from gateway.errors import ConfigError
 from gateway.ports.vectors import VectorStore
 from gateway.search.embedding import Embedder
 from gateway.search.index import Closeness, Index, Pattern, matches
@@ -190,7 +189,7 @@ class Finder:
 def load_meaning(model: Path, digest: str, store: VectorStore) -> Meaning:
     """Load the model in the folder `model`; `store` keeps what it says. Raises as `load_embedder`."""
     embedder = load_embedder(model, digest)
-    from gateway.search.meaning import Vectorized  # noqa: PLC0415 - an optional library
+    from gateway.search.meaning import Vectorized  # noqa: PLC0415 - after what is set for its library
 
     return Vectorized(embedder, store)
 
@@ -202,15 +201,11 @@ def load_embedder(model: Path, digest: str) -> Embedder:
     about a second.
 
     Raises:
-        ConfigError: A file is missing or another one, or the library that runs it is missing.
+        ConfigError: A file is missing or another one.
 
     """
     # Read once, when the library is loaded: in a gateway it is set from the start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    try:
-        from gateway.search.minilm import MiniLM  # noqa: PLC0415 - an optional library
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"search by meaning needs {error.name}: pip install 'douane[embedding]'"
-        ) from error
+    from gateway.search.minilm import MiniLM  # noqa: PLC0415 - after it is set
+
     return MiniLM(model / WEIGHTS, digest)

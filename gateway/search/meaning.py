@@ -17,7 +17,7 @@ Found = TypeVar("Found")
 
 
 class Vectorized:
-    """A `Meaning` of tools: where each stands, once that was computed. Needs numpy."""
+    """A `Meaning` of tools: where each stands, once that was computed."""
 
     def __init__(self, embedder: Embedder, store: VectorStore) -> None:
         self._embedder = embedder

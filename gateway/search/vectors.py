@@ -1,4 +1,4 @@
-"""Tools as points: closeness to a query, and agreement of two ways to score. Needs numpy."""
+"""Tools as points: closeness to a query, and agreement of two ways to score."""
 
 from collections.abc import Mapping, Sequence
 

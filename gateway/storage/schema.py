@@ -91,7 +91,7 @@ def migrate(connection: sqlite3.Connection, to: Tables = LOG) -> None:
     if len(applied) == len(to.migrations):
         return
     migrations = to.load()
-    from sqlite_utils import Database  # noqa: PLC0415 - it loads numpy, where there is one
+    from sqlite_utils import Database  # noqa: PLC0415 - it takes time to load
 
     database = Database(connection, execute_plugins=False, recursive_triggers=False)
     with database.atomic():

@@ -1,10 +1,9 @@
 import random
-import sys
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.flow.fragments import ALL, SHORTEST_FRAGMENT, SOME, Fragments, mixed
+from gateway.flow.fragments import SHORTEST_FRAGMENT, Fragments, _grams_of
 
 LETTERS = st.text("abcdefgh", max_size=80).map(str.encode)
 
@@ -33,12 +32,22 @@ def test_a_copied_piece_is_found_anywhere(before, begin, after, dice) -> None:
 def test_the_shortest_piece_is_found_wherever_its_one_common_gram_stands() -> None:
     piece = b"thelaunchcodeoftheeastern"
     assert len(piece) == SHORTEST_FRAGMENT
-    for before in (b"abcdefghi", b"abcdefghij", b"abcdefghijk"):
+    for before in range(12):
         fragments = Fragments()
-        fragments.add(1, before + piece + b"klmnopqrs")
+        fragments.add(1, b"abcdefghijk"[:before] + piece + b"klmnopqrs")
         for begin in range(10, 14):
             payload = b"!" * begin + piece + b"?" * 9
             assert found(fragments, payload) == {piece: frozenset({1})}, (before, begin)
+
+
+def test_the_shortest_piece_is_found_in_all_texts_wherever_its_gram_stands_in_each() -> None:
+    piece = b"thelaunchcodeoftheeastern"
+    for before in range(12):
+        fragments = Fragments()
+        for serial in range(1, 13):
+            fragments.add(serial, b"abcdefghijkl"[: (before + serial) % 12] + piece + b"xyz")
+            told = frozenset(range(1, serial + 1))
+            assert found(fragments, b"!" + piece + b"?") == {piece: told}, before
 
 
 def test_the_shortest_piece_is_found_at_both_ends_of_a_payload() -> None:
@@ -53,7 +62,7 @@ def test_the_shortest_piece_is_found_at_both_ends_of_a_payload() -> None:
             assert found(fragments, payload) == ({} if begin else {piece: frozenset({1})})
 
 
-def test_what_goes_on_nowhere_hides_no_piece() -> None:
+def test_what_is_found_is_what_a_search_at_every_place_finds() -> None:
     dice = random.Random(1)
     words = [bytes(dice.choices(b"etaoinshr", k=dice.randrange(2, 12))) for _ in range(60)]
     fragments = Fragments()
@@ -67,7 +76,7 @@ def test_what_goes_on_nowhere_hides_no_piece() -> None:
         payloads.append(b"".join([*quoted, *dice.choices(words, k=20)]))
     told = [list(fragments.within(payload)) for payload in payloads]
     assert sum(map(len, told)) > 150
-    fragments._may_begin = lambda *_: True  # type: ignore[method-assign]
+    fragments._marks.rows = lambda grams: list(range(len(grams)))  # type: ignore[method-assign]
     assert told == [list(fragments.within(payload)) for payload in payloads]
 
 
@@ -81,25 +90,6 @@ def test_a_longer_piece_further_on_takes_no_place_of_one_that_is_near() -> None:
     assert found(fragments, payload) == {payload[26:54]: frozenset({1})}
 
 
-def test_whether_a_payload_is_turned_round_is_told_from_how_it_stands() -> None:
-    text = bytes(97 + (i * i + i // 7) % 26 for i in range(300))
-    fragments = Fragments()
-    fragments.add(1, text)
-    for begin in range(60):
-        payload = b"!" * (begin % 9) + text[begin : begin + 37 + begin % 5]
-        assert fragments.may_be_turned(mixed(payload[::-1])), begin
-        assert not fragments.may_be_turned(mixed(payload)), begin
-    assert not fragments.may_be_turned(b"")
-
-
-@given(LETTERS, LETTERS)
-def test_what_is_not_known_turned_round_has_no_piece_there(text: bytes, payload: bytes) -> None:
-    fragments = Fragments()
-    fragments.add(1, text + text[::-1])
-    may_be = fragments.may_be_turned(mixed(payload))
-    assert may_be == bool(fragments._hits(mixed(payload[::-1]), SOME))
-
-
 def test_a_piece_is_told_in_its_whole_length_and_in_all_the_texts_that_have_it() -> None:
     piece = b"thelaunchcodeoftheeasternsilo"
     fragments = Fragments()
@@ -110,6 +100,10 @@ def test_a_piece_is_told_in_its_whole_length_and_in_all_the_texts_that_have_it()
     assert found(fragments, b"xx" + piece + b"twoyy") == {piece + b"two": frozenset({3})}
     fragments.drop(1)
     assert found(fragments, b"xx" + piece + b"yy") == {piece: frozenset({3})}
+    fragments.add(4, b"oragain" + piece + b"two")
+    fragments.add(5, b"oragain" + piece + b"ten")
+    fragments.drop(4)
+    assert found(fragments, b"xx" + piece + b"yy") == {piece: frozenset({3, 5})}
 
 
 @given(st.lists(LETTERS, max_size=6), st.integers(0, 6))
@@ -136,28 +130,50 @@ def test_of_texts_that_share_all_they_have_the_newest_are_told() -> None:
     assert max(len(s) for s in fragments._grams.values() if isinstance(s, tuple)) == 8
 
 
-@given(LETTERS, st.lists(LETTERS, max_size=6), st.sampled_from([ALL, SOME]))
-def test_every_place_where_a_known_gram_begins_is_a_hit(
-    text: bytes, other: list[bytes], step: int
-) -> None:
+def test_pieces_are_found_however_many_texts_there_are_and_were_forgotten() -> None:
+    dice = random.Random(2)
     fragments = Fragments()
-    fragments.add(1, text + b"thelaunchcodeoftheeasternsilo")
-    payload = b"".join([*other, text, b"thelaunchcodeofthe", *other, b"thelaunchcodeofthe"])
-    blend = mixed(payload)
-    found = fragments._hits(blend, step)
-    places = range(0, len(blend) // 4 * 4, 4 * step)
-    grams = {at: int.from_bytes(blend[at : at + 4], sys.byteorder) for at in places}
-    known = [at for at in places if grams[at] in fragments._grams]
-    assert list(found.items()) == [(at, fragments._grams[grams[at]]) for at in known]
+    texts = {n: bytes(dice.choices(b"etaoinshrdlu", k=dice.randrange(3000))) for n in range(1, 90)}
+    for serial, text in texts.items():
+        fragments.add(serial, text)
+        if serial > 40:
+            fragments.drop(serial - 40)
+    for serial, text in texts.items():
+        pieces = [text[at : at + 40] for at in range(0, len(text) - 40, 200)]
+        told = [found(fragments, b"!!" + piece + b"??") for piece in pieces]
+        assert told == [{piece: frozenset({serial})} if serial > 49 else {} for piece in pieces]
 
 
-def test_with_some_places_longer_pieces_are_found_at_any_offset() -> None:
-    text = bytes(97 + (i * i + i // 7) % 26 for i in range(300))
+def test_the_first_text_is_found_however_many_come() -> None:
+    dice = random.Random(4)
     fragments = Fragments()
-    fragments.add(1, text)
-    for begin in range(60):
-        payload = b"!" * (begin % 9) + text[begin : begin + 55]
-        assert list(fragments.within(payload, SOME)), begin
+    first = b"thelaunchcodeoftheeasternsilo"
+    fragments.add(1, first)
+    for serial in range(2, 40):
+        fragments.add(serial, bytes(dice.choices(range(97, 123), k=1000)))
+        assert found(fragments, first) == {first: frozenset({1})}
+
+
+def test_what_is_forgotten_leaves_no_mark() -> None:
+    fragments = Fragments()
+    for serial in range(1, 20):
+        fragments.add(serial, b"thelaunchcodeoftheeasternsilo%d" % serial * serial)
+    for serial in range(1, 20):
+        fragments.drop(serial)
+        fragments.drop(serial)
+    assert not fragments._grams
+    assert not fragments._marks._counts.any()
+    assert fragments._many == 0
+
+
+def test_few_of_what_no_text_has_is_looked_at() -> None:
+    """Whether the marks are enough for the texts: else it is found all the same, and late."""
+    dice = random.Random(3)
+    fragments = Fragments()
+    for serial in range(1, 80):
+        fragments.add(serial, bytes(dice.choices(range(97, 123), k=3000)))
+        payload = bytes(dice.choices(range(97, 123), k=3000))
+        assert len(fragments._marks.rows(_grams_of(payload))) < 15
 
 
 def test_work_is_bounded_whatever_repeats() -> None:
@@ -174,3 +190,29 @@ def test_work_is_bounded_whatever_repeats() -> None:
     fragments._longest = counted  # type: ignore[method-assign,assignment]
     list(fragments.within((b"a" * 30 + b"c") * 2000))
     assert compared < 300
+
+
+def test_a_mark_that_was_counted_to_the_end_stays() -> None:
+    """Else a text that is forgotten would take another's mark with it."""
+    piece = b"thelaunchcodeoftheeasternsilo"
+    fragments = Fragments()
+    for serial in range(1, 301):
+        fragments.add(serial, piece)
+    for serial in range(1, 300):
+        fragments.drop(serial)
+    assert found(fragments, piece) == {piece: frozenset({300})}
+
+
+def test_what_only_seems_to_be_known_is_looked_at_so_often() -> None:
+    fragments = Fragments()
+    looks = 0
+
+    def nowhere(grams: object, at: int) -> dict[int, int]:
+        nonlocal looks
+        looks += 1
+        return {}
+
+    fragments._marks.rows = lambda grams: list(range(len(grams)))  # type: ignore[method-assign]
+    fragments._near = nowhere  # type: ignore[method-assign]
+    assert list(fragments.within(b"!" * 20_000)) == []
+    assert 1000 < looks < 10_000

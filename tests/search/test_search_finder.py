@@ -1,12 +1,11 @@
 import asyncio
-import builtins
 import threading
 
 import pytest
 
-from gateway.errors import BadCommand, ConfigError
+from gateway.errors import BadCommand
 from gateway.search import finder as finder_module
-from gateway.search.finder import MOST_HITS, Finder, load_meaning
+from gateway.search.finder import MOST_HITS, Finder
 from gateway.search.index import matches
 from gateway.search.meaning import Vectorized
 from gateway.search.tools import Strategy
@@ -200,16 +199,3 @@ async def test_an_answer_has_a_bounded_number_of_tools():
     assert len((await finder.search("ping", visible=visible, limit=10**9)).hits) == MOST_HITS
     assert (await finder.search("ping", visible=visible, limit=-1)).hits == ()
     finder.close()
-
-
-def test_a_missing_library_is_named(monkeypatch, tmp_path):
-    real = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name == "gateway.search.minilm":
-            raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ConfigError, match=r"needs numpy: pip install 'douane\[embedding\]'"):
-        load_meaning(tmp_path, "sha256:0", Remembering())

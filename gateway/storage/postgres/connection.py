@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -69,6 +69,11 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         except psycopg.errors._WaitTimeout as error:  # noqa: SLF001 - it has no other name
             self.pgconn.finish()
             raise psycopg.OperationalError("the server does not answer") from error
+
+    def let_go(self) -> None:
+        """Close it, and what its session has locked is free: a server at work notices late who has gone."""
+        with closing(self), suppress(psycopg.Error):
+            self.execute("SELECT pg_advisory_unlock_all()")
 
 
 def addressed(conninfo: str) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
 from typing import Final
 
 import psycopg
@@ -68,11 +67,10 @@ class PostgresTurn:
         await _until(lambda: not self._has_it())
 
     def close(self) -> None:
-        """Let another replica have it, or this one again: a server at work notices late who has gone."""
+        """Let another replica have it, or this one again."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            with closing(connection), suppress(psycopg.Error):
-                connection.execute("SELECT pg_advisory_unlock_all()")
+            connection.let_go()
 
     def tried(self) -> bool:
         """Say whether this replica has the turn now, which it takes if no other one has it."""

@@ -83,8 +83,7 @@ class _Database:
             connection = connect(
                 conninfo, application="douane move", patience_s=_PATIENCE_S, settings=_SETTINGS
             )
-            held.enter_context(closing(connection))
-            # With the connection it is let go of.
+            held.callback(connection.let_go)
             got = connection.execute("SELECT pg_try_advisory_lock(%s, 0)", (Lock.MOVE,))
             if got.fetchone() != (True,):
                 raise ConfigError(f"{place_of(connection)} is being moved by somebody else")

@@ -492,6 +492,21 @@ async def test_nothing_is_moved_into_or_out_of_a_database_that_gateways_are_on(
     assert ends(folder, address) == (True, True)
 
 
+def test_a_database_is_let_go_of_before_its_session_has_ended(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server at work notices late who has gone."""
+    one = PostgresSource.open(address)
+    with pytest.raises(ConfigError, match="moved by somebody else"):
+        PostgresSource.open(address)
+    session = one._connection
+    monkeypatch.setattr(session, "close", lambda: None)
+    one.close()
+    PostgresSource.open(address).close()
+    monkeypatch.undo()
+    session.close()
+
+
 def test_nobody_appends_to_a_database_that_is_being_moved(folder: Path, address: str) -> None:
     cut_after(folder, address, "part")
     with (
