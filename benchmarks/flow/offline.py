@@ -165,6 +165,7 @@ class Conversation:
             source=source,
             effect=effect,
             arguments=step.arguments,
+            said=step.arguments,
             content=step.result,
             level=result_label(rule, server).confidentiality,
             octets=_size(step.result) + _size(step.arguments) + _ENVELOPE,

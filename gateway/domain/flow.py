@@ -77,6 +77,11 @@ class Run:
     is the strictest for that one call, whatever it has read."""
 
     @property
+    def is_trusted(self) -> bool:
+        """Whether nobody outside can have led it: it has read nothing that an outsider may have written."""
+        return self.label.integrity is Integrity.TRUSTED
+
+    @property
     def has_read(self) -> bool:
         """Whether it is known to have read what an outsider may have written, or what is private.
 

@@ -279,7 +279,7 @@ class Provenance:
             above._hide(secrets, source)  # noqa: SLF001 - of its own kind
 
     def _note_said(self, answered: Answered) -> None:
-        for text in texts_of(answered.arguments):
+        for text in texts_of(answered.said):
             if len(self._said) >= _MOST_SAID or self._said_octets >= _MOST_SAID_OCTETS:
                 return
             if len(text) >= SHORTEST_VALUE and text not in self._said:

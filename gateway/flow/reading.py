@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -40,13 +41,16 @@ class Answered:
     """Its label is the result's own."""
     effect: Effect | None
     arguments: Mapping[str, Any]
+    """All that it carried."""
     content: Mapping[str, Any]
     """Kept, not copied, as are the arguments: nobody may change them."""
     octets: int
+    said: Mapping[str, Any] = field(default_factory=dict)
+    """What of the arguments its caller chose."""
     typed: tuple[str, ...] = ()
     """Patterns of the fields that hold identifiers."""
     clean: bool = False
-    """Whether the run had seen nothing untrusted when the call was made."""
+    """Whether nobody outside can have led the call: its run had seen nothing untrusted when it was made."""
     failed: bool = False
     """Whether it tells of an error, which repeats what it was given and vouches for nothing."""
     level: Confidentiality | None = None

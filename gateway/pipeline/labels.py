@@ -17,6 +17,7 @@ from gateway.pipeline.rules import Rules
 from gateway.pipeline.trail import Trail
 from gateway.ports import RunStore
 from gateway.turns import finished
+from gateway.wire.outgoing import continues
 
 
 class Labeller:
@@ -125,6 +126,18 @@ class Labeller:
 def _as_strict(run: Run, permit: Permit) -> Run:
     joined = run.label.join(permit.run.label)
     return run if joined is run.label else replace(run, label=joined)
+
+
+def is_clean(permit: Permit) -> bool:
+    """Whether nobody outside can have led the permitted call: its run had read nothing untrusted by then.
+
+    Of one that goes on where its server, or we, had interrupted it, it is not told in which run it
+    began; unless a person has allowed it, for a yes holds in its own run.
+    """
+    goes_on = continues(permit.call.message) or (
+        permit.call.answered is not None and permit.premises.yes is None
+    )
+    return permit.run.is_trusted and not goes_on
 
 
 def source_of(permit: Permit, label: Label, record: str) -> Source:

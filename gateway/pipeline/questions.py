@@ -8,7 +8,7 @@ from gateway.domain.bounded import ByIdentity, octets_of
 from gateway.domain.calls import AccessRequest, Call, OriginKind
 from gateway.domain.flow import FlowReview, Proof, Run, Task
 from gateway.domain.identity import Principal
-from gateway.domain.labels import Confidentiality, Effect, Integrity, ToolRule
+from gateway.domain.labels import Confidentiality, Effect, ToolRule
 from gateway.domain.nodes import most_nodes
 from gateway.domain.question import NOTHING_FOUND, Circumstances, Question
 from gateway.domain.quotas import UNCOUNTED
@@ -299,7 +299,7 @@ class Questions:
     async def note_sent(self, access: AccessRequest) -> None:
         """Take note of what a permitted call sends: what comes back with it was not minted there."""
         effect = Effect.READ if access.target.kind in _ASKS else access.effect
-        clean = access.run.label.integrity is Integrity.TRUSTED
+        clean = access.run.is_trusted
         if not may_write(effect, clean=clean):
             return
         message = access.call.message

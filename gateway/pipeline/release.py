@@ -23,7 +23,7 @@ from gateway.pins.ui import is_ui
 from gateway.pipeline.duties import Duties
 from gateway.pipeline.filter import Carrier, meet
 from gateway.pipeline.greetings import Greetings
-from gateway.pipeline.labels import Labeller, decided_label, read_content, source_of
+from gateway.pipeline.labels import Labeller, decided_label, is_clean, read_content, source_of
 from gateway.pipeline.late import LateBeginnings
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
@@ -39,7 +39,7 @@ from gateway.wire.bare_notices import bare_params, speaks
 from gateway.wire.bare_results import bare_error, bare_greeting, unread
 from gateway.wire.bounds import within
 from gateway.wire.operations import Operation, Sender, find
-from gateway.wire.outgoing import said
+from gateway.wire.outgoing import said, words
 from gateway.wire.server_message import ServerMessage, with_items, with_member
 from gateway.wire.tasks import is_older_task
 
@@ -500,15 +500,16 @@ def _answered(
 
     `owed` is what a decision about it raised; whatever else its text raises, it holds in places.
     """
-    access, before = permit.access, permit.run.label
+    access, message = permit.access, permit.call.message
     return Answered(
         source=source_of(permit, label, trail.intent_id),
         effect=None if access is None else access.effect,
-        arguments=said(permit.call.message),
+        arguments=said(message),
+        said=words(message),
         content=content,
-        octets=size + len(permit.call.message.body),
+        octets=size + len(message.body),
         typed=() if failed else expected.typed,
-        clean=before.integrity is Integrity.TRUSTED,
+        clean=is_clean(permit),
         failed=failed,
         level=expected.label.join(owed).confidentiality,
     )

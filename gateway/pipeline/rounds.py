@@ -53,7 +53,7 @@ class Rounds:
         state = open_state(self._seal_key, of, params[STATE])
         if state is None:
             raise _not_found(call, "there is no such request state")
-        self._given.add(call.server, state)
+        self._given.add(call.server, state, to=principal.key)
         return replace(call, message=with_params(call.message, {**params, STATE: state}))
 
     def _require_asked(self, call: Call, of: Round, answers: Any) -> None:

@@ -34,6 +34,8 @@ class Part(StrEnum):
     """What the protocol itself fixes, or is about the message."""
 
 
+_OF_THE_CALLERS: Final = frozenset({Part.ARGUMENTS, Part.PLACE, Part.CONTENT})
+_OF_AN_EARLIER_ROUND: Final = frozenset({Part.GIVEN, Part.ANSWER})
 CLIENT: Final = "io.modelcontextprotocol/clientInfo"
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 _META: Final = "_meta"
@@ -141,6 +143,23 @@ def said(message: Message) -> Mapping[str, Any]:
             rpc_id=message.id,
         )
     return {**arguments, **beside}
+
+
+def words(message: Message) -> Mapping[str, Any]:
+    """Return what of `message` is its caller's own word: arguments, and where something is.
+
+    What its server gave out to be brought back is that server's, and an answer says what it asked for.
+    """
+    return {
+        name: inner
+        for name, inner in message.params.items()
+        if has_place(message, name) and part_of(message, name) in _OF_THE_CALLERS
+    }
+
+
+def continues(message: Message) -> bool:
+    """Whether a call goes on where its server had interrupted it: it brings a state, or answers."""
+    return any(part_of(message, name) in _OF_AN_EARLIER_ROUND for name in message.params)
 
 
 def beside_reference(params: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -56,6 +56,7 @@ def remember(
             source=origin,
             effect=effect,
             arguments=given,
+            said=given,
             content=result,
             octets=octets,
             typed=typed,

@@ -12,7 +12,7 @@ from gateway.domain.scripts import Script, ScriptId
 from gateway.domain.tools import Kind, Profile, UpstreamId
 from gateway.wire.jsonrpc import INVALID_PARAMS
 from gateway.wire.rounds import LONGEST_STATE
-from tests.pipeline.house import ALICE, Events, House, decision, event, result, text
+from tests.pipeline.house import ALICE, MAIL, Events, House, decision, event, result, text
 
 STATE = "order 7 of alice, agreed"
 QUESTION = {"method": "elicitation/create", "params": {"message": "Send it?"}}
@@ -189,3 +189,11 @@ async def test_it_goes_home_although_everything_was_forgotten_meanwhile(house):
     await house.handle(house.call(requestState=given["requestState"]))
     question = next(q for q in house.rule.asked if q["phase"] == "call")
     assert question["flow"]["destinations"] == []
+
+
+async def test_it_is_given_to_nobody_else_by_that(house):
+    given = await asked(house)
+    back = {"requestState": given["requestState"], "inputResponses": YES}
+    await house.handle(house.call(**back))
+    assert house.memory.given.has(MAIL, STATE, to=ALICE.key)
+    assert not house.memory.given.has(MAIL, STATE, to=BOB.key)

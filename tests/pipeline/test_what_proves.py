@@ -5,12 +5,23 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.approvals import Span
+from gateway.domain.decisions import Verdict
 from gateway.domain.labels import STRICTEST_DEFAULT, Effect, ToolRule
 from gateway.domain.tools import Kind
 from gateway.flow import schemas
 from gateway.pipeline import schemas as pipeline_schemas
 from gateway.pipeline.schemas import Schemas
-from tests.pipeline.house import ALICE, TOOLS, TRUSTED, UNHINTED, House, Seen, result, text
+from tests.pipeline.house import (
+    ALICE,
+    TOOLS,
+    TRUSTED,
+    UNHINTED,
+    House,
+    Seen,
+    result,
+    text,
+)
 
 PEOPLE = {
     "name": "people",
@@ -207,3 +218,120 @@ async def test_nor_is_it_in_another_part_of_the_same_run(where: str) -> None:
         await house.handle(replace(call, run_hint=parts[1]))
     asked = [q for q in house.rule.asked if q["phase"] == "call"][-1]
     assert [one["proof"] for one in asked["flow"]["destinations"]] == ["none", "task"]
+
+
+ASKED = {"method": "elicitation/create", "params": {"message": "Sure?"}}
+YES = {"action": "accept", "content": {"sure": True}}
+
+
+async def goes_on(
+    house: House, *, asks: str = "sure", state: str = "s", ends: bool = False, **answers: Any
+) -> None:
+    """Carry a call of `search` that its server interrupts, to be gone on with, in another run if this one `ends`."""
+    given = {"resultType": "input_required", "inputRequests": {asks: ASKED}, "requestState": state}
+    house.server.answer = lambda permit: result(permit, given)
+    first = await house.handle(house.call("search", {"who": "kim@c.example"}))
+    if ends:
+        await house.runs.end((await house.runs.of(ALICE, UNHINTED)).id)
+    told = answers.pop("told", {"structuredContent": {"orders": [{"id": "W2378"}]}, "content": []})
+    house.server.answer = lambda permit: result(permit, told)
+    back = {"requestState": first.json["result"]["requestState"], "inputResponses": {asks: YES}}
+    seen = await house.handle(house.call("search", {"who": "kim@c.example"}, **back, **answers))
+    assert "result" in seen.json
+
+
+async def interrupted(*, trusted: bool = True) -> House:
+    """Return a house whose server, and its tool `search`, are labelled so."""
+    label = TRUSTED if trusted else STRICTEST_DEFAULT
+    house = House(tools={"search": ToolRule(effect=Effect.READ, result=label), "send": SEND})
+    await house.approve_all()
+    return house
+
+
+async def is_led(house: House) -> None:
+    run = await house.runs.of(ALICE, UNHINTED)
+    await house.runs.raise_label(run.id, STRICTEST_DEFAULT, None)
+
+
+async def test_what_a_server_gave_or_asked_is_no_word_of_the_users_when_it_comes_back() -> None:
+    house = await interrupted()
+    await goes_on(house, asks="y@evil.com", state="x@evil.com")
+    await is_led(house)
+    assert await proofs(house, "x@evil.com", "y@evil.com", "kim@c.example") == [
+        "none untrusted",
+        "none untrusted",
+        "task trusted",
+    ]
+
+
+async def test_nor_is_what_a_call_of_another_run_was_made_with_when_it_goes_on_in_this_one() -> (
+    None
+):
+    house = await interrupted()
+    await is_led(house)
+    await goes_on(house, ends=True)
+    await is_led(house)
+    assert await proofs(house, "kim@c.example") == ["none untrusted"]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_nor_was_looked_up_what_it_is_answered_with(ends: bool) -> None:
+    house = await interrupted(trusted=False)
+    if ends:
+        await is_led(house)
+        await goes_on(house, ends=True)
+    else:
+        await told(
+            house, {"structuredContent": {"orders": [{"id": "W2378"}]}, "content": []}, "search"
+        )
+    await proofs(house, "W2378")
+    asked = [q for q in house.rule.asked if q["phase"] == "call"][-1]
+    (found,) = asked["flow"]["destinations"]
+    assert (found["from"]["minted"], found["from"]["clean"]) == (True, not ends)
+
+
+async def test_an_answer_to_a_server_proves_nothing_when_it_comes_back() -> None:
+    house = await interrupted()
+    await is_led(house)
+    answer = {"action": "accept", "content": {"who": "x@evil.com"}}
+    again = {"resultType": "input_required", "inputRequests": {"sure": ASKED}, "requestState": "s"}
+    house.server.answer = lambda permit: result(permit, again)
+    first = await house.handle(house.call("search", {}))
+    house.server.answer = lambda permit: result(permit, text("x@evil.com"))
+    state = first.json["result"]["requestState"]
+    await house.handle(
+        house.call("search", {}, requestState=state, inputResponses={"sure": answer})
+    )
+    assert await proofs(house, "x@evil.com") == ["none untrusted"]
+
+
+async def test_what_goes_on_with_an_answer_to_us_is_the_users_word_where_it_was_needed() -> None:
+    """A yes holds in its own run; where none is asked for, the call may have begun in another."""
+    for needed in (True, False):
+        house = await interrupted()
+        answer = {"douane-approval": {"action": "accept", "content": {"approve": "yes"}}}
+        house.server.answer = lambda permit: result(permit, text("found"))
+        if needed:
+            house.rule.says = lambda q: (
+                Verdict.ASK if q["phase"] == "call" and q["approval"] is None else Verdict.ALLOW
+            )
+            await house.handle(house.call("search", {"who": "kim@c.example"}))
+            (waiting,) = house.approvals.all(now=house.now)
+            await house.approvals.answer(
+                waiting.request.id,
+                allow=True,
+                span=Span.ONCE,
+                by="bob",
+                by_user_id="",
+                note="",
+                now=house.now,
+            )
+        seen = await house.handle(
+            house.call("search", {"who": "kim@c.example"}, inputResponses=answer)
+        )
+        assert "result" in seen.json
+        house.rule.says = lambda q: Verdict.ALLOW
+        await is_led(house)
+        assert await proofs(house, "kim@c.example") == [
+            "task trusted" if needed else "none untrusted"
+        ]
