@@ -7,9 +7,10 @@ from typing import Any, Final, NewType
 
 from gateway.domain._value import value
 from gateway.domain.decisions import Decision, Verdict
-from gateway.domain.flow import FlowReview, Run, RunId, Task
+from gateway.domain.flow import FlowReview, Run, Task
 from gateway.domain.identity import Credential, Principal
 from gateway.domain.labels import Effect, Label
+from gateway.domain.late import LateCall
 from gateway.domain.nodes import MOST_NODES, marks_in
 from gateway.domain.premises import NOTHING, Premises, Uses
 from gateway.domain.scripts import InScript
@@ -206,11 +207,16 @@ class Permit:
     """What of all that may change before it is on record."""
     uses: Uses = NOTHING
     """What it uses up by going out."""
-    began_in: RunId | None = None
-    """The run in which a call began whose answer is late: what that carries, it has seen as well."""
+    late: LateCall | None = None
+    """The call that was made before and whose answer this lets somebody hear, in whichever run."""
     last_look: Callable[["Permit"], None] = field(default=whatever_has_changed, repr=False)
     """Whoever sends it calls this when there is a way to its server, and nothing is waited for any
     more before it leaves: it raises if it may not go by now."""
+
+    @property
+    def is_of_its_run(self) -> bool:
+        """Whether what it permits was said in its run: not where that only hears a late answer."""
+        return self.late is None or self.late.run == self.run.id
 
     def __post_init__(self) -> None:
         if self.decision.verdict is not Verdict.ALLOW:

@@ -52,6 +52,9 @@ class Progress:
     """Names of the questions that its caller was asked."""
     answered: tuple[str, ...] = ()
     """Those whose answer went out, each once."""
+    led: bool = False
+    """Whether one was answered, here or before the task began, in a run that had read something
+    untrusted: what the task is asked for then, the call did not say."""
 
     @property
     def has_ended(self) -> bool:
@@ -97,6 +100,8 @@ class LateCall:
     """Tokens that its caller wrote, and the values that `params` have in their place."""
     written: Mapping[str, Any] | None = field(default=None, repr=False)
     """The params as its caller wrote them, where tokens stood in them."""
+    clean: bool = False
+    """Whether nobody outside can have led it: told of the run that made it, whichever asks for its answer."""
     progress: Progress = Progress()
 
     @property

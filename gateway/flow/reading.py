@@ -46,7 +46,7 @@ class Answered:
     """Kept, not copied, as are the arguments: nobody may change them."""
     octets: int
     said: Mapping[str, Any] = field(default_factory=dict)
-    """What of the arguments its caller chose."""
+    """What of the arguments its caller chose, and said in the run that the result is remembered in."""
     typed: tuple[str, ...] = ()
     """Patterns of the fields that hold identifiers."""
     clean: bool = False

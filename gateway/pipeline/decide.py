@@ -16,6 +16,7 @@ from gateway.domain.decisions import Decision, Duty, Phase, Reason, Verdict
 from gateway.domain.flow import FlowReview, Run, RunId, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Effect, ToolRule
+from gateway.domain.late import LateCall
 from gateway.domain.premises import Premises, Uses
 from gateway.domain.question import Question
 from gateway.domain.tools import OWN, Kind, Manifest, Pin, PinStatus, Target
@@ -266,7 +267,7 @@ def _require_step_up(decision: Decision, principal: Principal) -> None:
                 raise InsufficientScope(f"the token lacks a scope: {lacks}", scopes=needed)
 
 
-def late_permit(access: AccessRequest, decision: Decision, began_in: RunId) -> Permit:
+def late_permit(access: AccessRequest, decision: Decision, late: LateCall) -> Permit:
     """Permit what is said to a call that went out by `decision`, and whose answer is late.
 
     Nothing is sent with it: it is what the answer is judged with, in the run that gets it now.
@@ -280,7 +281,7 @@ def late_permit(access: AccessRequest, decision: Decision, began_in: RunId) -> P
         access=access,
         session=None,
         premises=_premises(access, decision, None),
-        began_in=began_in,
+        late=late,
     )
 
 

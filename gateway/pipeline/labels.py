@@ -108,8 +108,8 @@ class Labeller:
     async def _raised(self, permit: Permit, label: Label, source: Source | None) -> Run:
         """Raise the permit's run; it stays at least as strict as the call was decided in it."""
         program = permit.principal.script
-        if permit.began_in is not None and permit.began_in != permit.run.id:
-            await self._raise_beginning(permit.began_in, label, source)
+        if permit.late is not None and not permit.is_of_its_run:
+            await self._raise_beginning(permit.late.run, label, source)
         run = await self._runs.raise_label(permit.run.id, label, source, program)
         return _as_strict(run, permit)
 
@@ -134,6 +134,8 @@ def is_clean(permit: Permit) -> bool:
     Of one that goes on where its server, or we, had interrupted it, it is not told in which run it
     began; unless a person has allowed it, for a yes holds in its own run.
     """
+    if permit.late is not None:
+        return permit.late.clean and not permit.late.progress.led
     goes_on = continues(permit.call.message) or (
         permit.call.answered is not None and permit.premises.yes is None
     )

@@ -5,14 +5,16 @@ from typing import Any, Final
 
 from gateway.domain._value import value
 from gateway.domain.calls import AccessRequest, Call, Permit
-from gateway.domain.late import LateCall, LateId, kept_decision
+from gateway.domain.late import LateCall, LateId, Progress, kept_decision
 from gateway.domain.tools import OWN, Kind, Profile, UpstreamId
 from gateway.errors import LimitExceeded, RateLimited
+from gateway.pipeline.labels import is_clean
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.trail import Trail
 from gateway.ports import Clock
 from gateway.ports.late import LateCalls
 from gateway.wire.extensions import TASKS
+from gateway.wire.outgoing import continues
 from gateway.wire.tasks import TASK, declares_tasks, handle_of, original, read_begun, told
 
 _LARGEST: Final = 256 * 1024
@@ -123,6 +125,8 @@ class LateBeginnings:
             expires_at=now + lives_s,
             poll_s=max(begun.poll_s, self._limits.poll_s),
             restored=call.restored,
+            clean=is_clean(permit),
+            progress=Progress(led=continues(call.message) and not permit.run.is_trusted),
             written=None if call.written is None else original(call.written),
         )
         await self._store.begin(late)

@@ -250,10 +250,13 @@ class LateAnswers:
         if pin is None:
             raise PinRevoked("there is no such tool any more")
         pinned = verify(target, pin, identity=self._rules.identities[late.server])
-        decision = decision_of(late)
+        # What its questions were answered with is not kept, so nobody could tell an echo of it.
+        decision, unvouched = decision_of(late), late.progress.led
         if str(pinned.manifest.digest) != late.definition:
             # It may be read, but nobody vouches that it is what the definition promised then.
             trail.reasons("approved_anew", "another definition was approved since it began")
+            unvouched = True
+        if unvouched:
             decision = replace(decision, obligations=(*decision.obligations, _UNVOUCHED))
         subject = Subject.of(target, self._rules.servers[late.server].tool(late.target), pin)
         review = FlowReview(label=run.label, sources=run.sources)
@@ -279,7 +282,7 @@ class LateAnswers:
             review=review,
             asked=asked,
         )
-        return late_permit(access, decision, late.run)
+        return late_permit(access, decision, late)
 
     def _trail(self, late: LateCall, permit: Permit) -> Trail:
         call = self.call_of(late, permit.call)

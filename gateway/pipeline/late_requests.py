@@ -233,7 +233,7 @@ class LateRequests:
         was sent after all, it can be answered again.
         """
         prepared = await self._exchange.prepared(late, going, trail)
-        if not await self._taken(late, names):
+        if not await self._taken(late, names, led=not going.run.is_trusted):
             return None
         try:
             return await self._exchange.sent(prepared, trail)
@@ -242,9 +242,9 @@ class LateRequests:
                 await self._store.change(late.id, partial(_reopened, names=names))
             raise
 
-    async def _taken(self, late: LateCall, names: list[str]) -> bool:
+    async def _taken(self, late: LateCall, names: list[str], *, led: bool) -> bool:
         """Take these questions for answered, each once; whether all of them were open until now."""
-        before = await self._store.change(late.id, partial(_answered, names=names))
+        before = await self._store.change(late.id, partial(_answered, names=names, led=led))
         return before is not None and open_in(before, names) == names
 
     async def _error(self, permit: Permit, message: ServerMessage, trail: Trail) -> Reply:
@@ -264,10 +264,10 @@ def _whose(permit: Permit) -> _Whose:
     return permit.run.id, permit.principal.script
 
 
-def _answered(progress: Progress, names: list[str]) -> Progress:
+def _answered(progress: Progress, names: list[str], *, led: bool) -> Progress:
     if open_in(progress, names) != names:
         return progress
-    return replace(progress, answered=(*progress.answered, *names))
+    return replace(progress, answered=(*progress.answered, *names), led=progress.led or led)
 
 
 def _reopened(progress: Progress, names: list[str]) -> Progress:

@@ -505,7 +505,7 @@ def _answered(
         source=source_of(permit, label, trail.intent_id),
         effect=None if access is None else access.effect,
         arguments=said(message),
-        said=words(message),
+        said=words(message) if permit.is_of_its_run else {},
         content=content,
         octets=size + len(message.body),
         typed=() if failed else expected.typed,

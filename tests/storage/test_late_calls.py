@@ -45,6 +45,7 @@ def late(name: str = "l1", **changed: Any) -> LateCall:
         "poll_s": 1.0,
         "restored": (("<IBAN:1>", "a-secret-place"),),
         "written": {"name": "export", "arguments": {"to": "<IBAN:1>"}},
+        "clean": True,
     }
     made = {**given, **changed}
     return LateCall(**{"person": made["principal"], **made})
