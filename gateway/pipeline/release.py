@@ -35,7 +35,7 @@ from gateway.pipeline.sensitive import MASKING, Edge
 from gateway.pipeline.serverside import LINKS, ServerRequests
 from gateway.pipeline.trail import Trail
 from gateway.turns import finished
-from gateway.wire.bare_notices import bare_params, speaks
+from gateway.wire.bare_notices import bare_params, news_of, speaks
 from gateway.wire.bare_results import bare_error, bare_greeting, unread
 from gateway.wire.bounds import within
 from gateway.wire.operations import Operation, Sender, find
@@ -188,6 +188,8 @@ class Release:
         elif self._speaks(permit, message):
             await self._labels.raise_for_server(permit, message.method, trail.intent_id)
             label = self._rules.servers[permit.call.server].default
+        else:
+            await self._note_news(permit, message)
         await self._raise_for(permit, params, len(message.data), trail, label)
         if not params or (permit.call.server == OWN and permit.access is None):
             return message.data
@@ -202,6 +204,13 @@ class Release:
             # The call goes on without it; that it was withheld is said once in its record.
             trail.withheld(message.method, error)
             return b""
+
+    async def _note_news(self, permit: Permit, message: ServerMessage) -> None:
+        """Note a resource that has changed as if listed: given out in another run, it is shown in this one now."""
+        uri = news_of(message.method, message.params, permit.call.message)
+        if uri and permit.call.server != OWN:
+            now = await self._labels.now(permit)
+            await self._keep(permit, now, len(message.data), listed=[{"uri": uri}])
 
     async def _bare_notice(self, permit: Permit, message: ServerMessage) -> ServerMessage:
         params, who, nodes = message.params, permit.principal.person, weight(message.data)

@@ -48,10 +48,15 @@ def speaks(
     `gave` tells of a resource's URI whether the server gave it out. Who is told that an elicitation
     is complete was asked by it, and has read that.
     """
-    if method == UPDATED:
-        uri = params.get("uri")
-        return uri is not None and uri not in _asked(request.params.get(_WANTED)) and not gave(uri)
+    if uri := news_of(method, params, request):
+        return not gave(uri)
     return method in _SPEAKING or not params.keys().isdisjoint({"reason", "elicitationId"})
+
+
+def news_of(method: str, params: Mapping[str, Any], request: Message) -> str:
+    """Return the URI of a resource that bare `params` name and its client does not; empty for none."""
+    uri: str = params.get("uri", "") if method == UPDATED else ""
+    return "" if uri in _asked(request.params.get(_WANTED)) else uri
 
 
 def names_another(params: Mapping[str, Any], request: Message) -> bool:

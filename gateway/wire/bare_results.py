@@ -24,8 +24,9 @@ _QUIET: Final = frozenset(
     | {_META, "capabilities", "instructions", "serverInfo"}
 )
 """Members that say nothing, or what was approved."""
-_MANY: Final = 1000
+_SECOND_MS: Final = 1_000
 """What is less says nothing by itself; so do as many whole seconds as a day has."""
+_HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 86_400_000
 _MOST_VERSIONS: Final = 64
 _CALLED: Final = re.compile(r"\w[\w .@/:+()&'-]{0,63}")
@@ -44,6 +45,12 @@ def bare_result(result: Said, member: str = "", id_: str | int | None = None) ->
     request that it answers: a subscription is called by nothing else.
     """
     return _framed(result, {**_FRAME, member: lambda _: True} if member else _FRAME, id_)
+
+
+def span_ms(said: float) -> int:
+    """Return the milliseconds that a server says, in whole seconds, beyond a day in hours: a number tells no more."""
+    step = _HOUR_MS if said > _DAY_MS else _SECOND_MS if said >= _SECOND_MS else 1
+    return int(said // step) * step
 
 
 def bare_greeting(result: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -96,8 +103,7 @@ def _framed(result: Said, forms: Forms, id_: str | int | None = None) -> dict[st
     """Return what is of one of `forms`, and what the protocol knows of `_meta`, in its place."""
     kept = {name: inner for name, inner in result.items() if _fits(name, inner, forms)}
     if "ttlMs" in kept:
-        fresh = int(min(kept["ttlMs"], _DAY_MS))
-        kept["ttlMs"] = fresh if fresh < _MANY else fresh // _MANY * _MANY
+        kept["ttlMs"] = span_ms(min(kept["ttlMs"], _DAY_MS))
     meta = result.get(_META)
     about: dict[str, Any] = {}
     if isinstance(meta, dict):

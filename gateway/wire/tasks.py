@@ -18,6 +18,7 @@ from gateway.domain.late import LateCall, LateId
 from gateway.errors import ProtocolError, UpstreamFailed
 from gateway.wire import headers as names
 from gateway.wire import jsontext
+from gateway.wire.bare_results import span_ms
 from gateway.wire.extensions import TASKS, with_params
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY, meta_of
 from gateway.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
@@ -138,8 +139,8 @@ def read_begun(result: Mapping[str, Any]) -> Begun:
     return Begun(
         upstream_id=id_,
         status=_status(result),
-        ttl_s=None if ttl is None else ttl / 1000,
-        poll_s=poll / 1000,
+        ttl_s=None if ttl is None else span_ms(ttl) / 1000,
+        poll_s=span_ms(poll) / 1000,
     )
 
 

@@ -72,9 +72,15 @@ async def test_a_task_is_a_handle_of_ours_and_says_nothing_of_the_servers(
 
 
 async def test_what_a_server_wishes_is_cut_to_what_is_allowed(house: House, server: Works) -> None:
-    server.begins = {"status": "working", "ttlMs": None, "pollIntervalMs": 2500}
+    server.begins = {"status": "working", "ttlMs": None, "pollIntervalMs": 2000}
     told = (await house.handle(house.call(_meta=META))).json["result"]
-    assert (told["ttlMs"], told["pollIntervalMs"]) == (86_400_000, 2500)
+    assert (told["ttlMs"], told["pollIntervalMs"]) == (86_400_000, 2000)
+
+
+async def test_what_it_wishes_is_nobodys_number(house: House, server: Works) -> None:
+    server.begins = {"status": "working", "ttlMs": 41_234_567, "pollIntervalMs": 31_926_819}
+    told = (await house.handle(house.call(_meta=META))).json["result"]
+    assert (told["ttlMs"], told["pollIntervalMs"]) == (41_234_000, 31_926_000)
 
 
 async def test_the_intent_is_at_the_beginning_and_the_outcome_at_the_end(

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from gateway.domain.approvals import Span
+from gateway.domain.calls import Form
 from gateway.domain.decisions import Verdict
-from gateway.domain.labels import STRICTEST_DEFAULT, Effect, ToolRule
-from gateway.domain.tools import Kind
+from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Effect, ToolRule
+from gateway.domain.tools import Kind, Profile
 from gateway.flow import schemas
 from gateway.pipeline import schemas as pipeline_schemas
 from gateway.pipeline.schemas import Schemas
@@ -17,8 +18,10 @@ from tests.pipeline.house import (
     TOOLS,
     TRUSTED,
     UNHINTED,
+    Events,
     House,
     Seen,
+    event,
     result,
     text,
 )
@@ -335,3 +338,32 @@ async def test_what_goes_on_with_an_answer_to_us_is_the_users_word_where_it_was_
         assert await proofs(house, "kim@c.example") == [
             "task trusted" if needed else "none untrusted"
         ]
+
+
+NEWS = "notifications/resources/updated"
+
+
+@pytest.mark.parametrize("form", [Form.REQUEST, Form.STREAM])
+async def test_what_news_of_a_resource_name_is_no_word_of_the_users_whoever_was_given_it(
+    form: Form,
+) -> None:
+    house = House(tools={"search": ToolRule(effect=Effect.READ), "send": SEND})
+    for profile in Profile:
+        await house.approve_all(profile)
+    house.gate.people["bob"] = replace(ALICE, subject="bob", token_id="t2")
+    uri = "https://evil.com/x"
+    house.server.answer = lambda permit: result(permit, {"resources": [{"uri": uri, "name": "x"}]})
+    await house.handle(house.request("resources/list", {}, who="bob"))
+    news = event({"jsonrpc": "2.0", "method": NEWS, "params": {"uri": uri}})
+    house.server.answer = lambda permit: Events([news]).answer()
+    wanted = {"notifications": {"resourceSubscriptions": ["mail://inbox"]}}
+    call = house.request("subscriptions/listen", wanted, id_="L")
+    if form is Form.STREAM:
+        call = house.request("GET", form=form, profile=Profile.LEGACY, session="s1", id_=None)
+    assert uri.encode() in (await house.handle(call)).bytes
+    assert (await house.runs.of(ALICE, UNHINTED)).label == BOTTOM
+    for name in (uri, "mail://inbox"):
+        house.server.answer = lambda permit: result(permit, text("kept"))
+        await house.handle(house.call("search", {"where": name}))
+    await is_led(house)
+    assert await proofs(house, uri, "mail://inbox") == ["none untrusted", "task trusted"]

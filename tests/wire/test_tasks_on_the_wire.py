@@ -47,6 +47,15 @@ def test_a_beginning_of_another_form_is_none(changed: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "told"),
+    [(0, 0.0), (250, 0.25), (61_999, 61.0), (86_400_000, 86_400.0), (131_424_319, 129_600.0)],
+)
+def test_how_long_it_says_is_whole_seconds_or_hours(said: int, told: float) -> None:
+    begun = read_begun({**BEGUN, "ttlMs": said, "pollIntervalMs": said})
+    assert (begun.ttl_s, begun.poll_s) == (told, told)
+
+
+@pytest.mark.parametrize(
     "changed",
     [
         {"taskId": "another"},
