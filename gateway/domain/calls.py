@@ -234,6 +234,8 @@ class ServerEvent:
     given: Label | None = None
     """What its bytes carry, where they were judged and recorded already: one of our own servers'
     that gives a client again what it has lost. No upstream's ever is."""
+    beside: bool = False
+    """Whether it came on no answer's own stream, and names none: that it is of a call, nobody says."""
 
 
 @value

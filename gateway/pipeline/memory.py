@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from gateway.domain.bounded import Shared
 from gateway.domain.calls import Permit
 from gateway.domain.flow import Run, RunId, RunState, Source, untrusted_by
-from gateway.domain.labels import BOTTOM, Confidentiality, Integrity
+from gateway.domain.labels import Confidentiality, Integrity
 from gateway.domain.nodes import most_nodes
 from gateway.domain.tools import OWN
 from gateway.flow.given import Given
@@ -101,10 +101,9 @@ class ProvenanceMemory:
     ) -> None:
         """Note in `run` what the permit's server said beside its answer, in a message of `size` bytes.
 
-        Of what anybody may know, and only the trusted can have written, there is nothing to note.
         `level` is how confidential it is apart from what stands in it.
         """
-        if permit.call.server == OWN or source.label == BOTTOM:
+        if permit.call.server == OWN:
             return
         answered = Answered(
             source=source,

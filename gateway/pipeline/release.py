@@ -171,23 +171,31 @@ class Release:
         return with_member(message, "error", told)
 
     async def notification(
-        self, permit: Permit, message: ServerMessage, trail: Trail, edge: Edge
+        self,
+        permit: Permit,
+        message: ServerMessage,
+        trail: Trail,
+        edge: Edge,
+        *,
+        beside: bool = False,
     ) -> bytes:
         """Return a notification with every duty met on what it carries; nothing, if it is refused.
 
-        `edge` is where the one before it ended. Only what the protocol has a place for is in it, and what it says has raised the run by then.
+        `edge` is where the one before it ended, `beside` whether it came on no answer's own stream.
+        Only what the protocol has a place for is in it, and what it says has raised the run by then.
         """
         if permit.call.server != OWN:
             message = await self._bare_notice(permit, message)
         params = message.params
-        label = BOTTOM
+        label = None
         if permit.access is not None:
             # The run may have ended, or been relabelled, since the stream began: this comes into what there is now.
             await self._labels.raise_for_result(permit, trail.intent_id)
             label = self._labels.of_result(permit)
-        elif self._speaks(permit, message):
+        if (beside or permit.access is None) and self._speaks(permit, message):
+            # Whichever call is under way, it is not known to be what its server speaks of.
             await self._labels.raise_for_server(permit, message.method, trail.intent_id)
-            label = self._rules.servers[permit.call.server].default
+            label = self._rules.servers[permit.call.server].default.join(label or BOTTOM)
         else:
             await self._note_news(permit, message)
         await self._raise_for(permit, params, len(message.data), trail, label)
@@ -359,18 +367,20 @@ class Release:
         content: Mapping[str, Any],
         size: int,
         trail: Trail,
-        expected: Label = BOTTOM,
+        expected: Label | None = None,
     ) -> None:
         """Raise the run to what the text of `content` carries by itself, and have it found again.
 
-        It answers no call of a tool's. The run is raised to what is `expected` of it by then.
+        It answers no call of a tool's. The run is raised to what is `expected` of it by then; where
+        nothing is, as nobody has a word in it, it is noted for what it carries alone.
         """
         read = await read_content(permit.principal.person, content, size, trail)
         if read != BOTTOM:
             await self._raised(permit, read, trail)
-        if (label := expected.join(read)) != BOTTOM:
-            run, source = await self._labels.now(permit), source_of(permit, label, trail.intent_id)
-            level = expected.confidentiality
+        if expected is not None or read != BOTTOM:
+            expected = expected or BOTTOM
+            source = source_of(permit, expected.join(read), trail.intent_id)
+            run, level = await self._labels.now(permit), expected.confidentiality
             await self._memory.hear(permit, run, content, size=size, source=source, level=level)
 
     async def _raised(self, permit: Permit, label: Label, trail: Trail) -> Run:

@@ -143,7 +143,7 @@ class StreamRelay:
             self._upstreams.announce(permit.call.server, kind)
         if message.method == CANCELLED and not self._conversations.is_open(permit, message):
             return b""  # nobody waits for it, and its id is a word of the server's
-        told = await self._release.notification(permit, message, trail, edge)
+        told = await self._release.notification(permit, message, trail, edge, beside=event.beside)
         return framed(event, told) if told else b""
 
     async def _request(

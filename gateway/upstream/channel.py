@@ -265,18 +265,18 @@ class Channel:
 
     async def _take_other(self, line: bytes, message: ServerMessage) -> None:
         """Hand a notification, or a request of the server's, to whom it is for."""
-        key = _addressee(message)
+        key, is_progress = _addressee(message), message.method == _PROGRESS
+        heard = Heard(line=line, beside=key is None or not is_progress)
         if key is not None:
-            table = self._by_token if message.method == _PROGRESS else self._waiting
-            inbox = table.get(key)
+            inbox = (self._by_token if is_progress else self._waiting).get(key)
         elif self._listener is not None and message.method.endswith(_BY_ITSELF):
             inbox = self._listener
         else:
             inbox = next(reversed(self._plain.values()), self._listener)
             if inbox is None and len(line) <= _KEPT_BYTES:
-                self._kept.append(Heard(line=line))
+                self._kept.append(heard)
         if inbox is not None:
-            await inbox.put(Heard(line=line))
+            await inbox.put(heard)
 
     async def _refuse(self, message: ServerMessage) -> None:
         """Answer a request that no server of the stateless revision may make."""

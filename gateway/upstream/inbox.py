@@ -24,6 +24,8 @@ class Heard:
     line: bytes
     final: bool = False
     """Whether it is the response that its reader waits for."""
+    beside: bool = False
+    """Whether it does not say by a token whose it is."""
 
 
 class Ending(Enum):
@@ -152,7 +154,7 @@ class Messages:
             raise StopAsyncIteration
         else:
             heard = await self._next()
-        return data_event(heard.line)
+        return data_event(heard.line, beside=heard.beside)
 
     async def aclose(self) -> None:
         """Stop reading; waits for nothing, so it also works while its caller is being cancelled."""

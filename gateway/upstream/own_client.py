@@ -399,7 +399,7 @@ class OwnClient:
         message = await self.read(session.begun_by, data)
         self._subscriptions.heard(session, message)
         if len(clients) == 1 and (message.form is Form.REQUEST or message.method in _BESIDE):
-            event = await in_an_event(session.begun_by, data)
+            event = await in_an_event(session.begun_by, data, beside=True)
             # Whom it was for may have gone while it was read, and then nobody looks there any more.
             if meant[-1] in self._under_way.values() and meant[-1].beside_it.put(event):
                 return

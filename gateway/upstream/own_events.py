@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any, Protocol, Self
 
 from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
@@ -78,7 +79,7 @@ class Events:
             message = await self._client.read(self._asking.permit, event.data)
             told = await self._told(message, event.data, is_ours)
             if told is not None:
-                return await in_an_event(self._asking.permit, told)
+                return await in_an_event(self._asking.permit, told, beside=event.beside)
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
@@ -164,9 +165,10 @@ async def answer_in(of: Permit, answering: "asyncio.Task[RawAnswer]") -> AsyncIt
         await discard(answer)
 
 
-async def in_an_event(of: Permit, data: bytes) -> ServerEvent:
-    """Return an event that carries `data`, which answers `of` or came beside that."""
-    return await finished(of.principal.person, weight(data), data_event, data)
+async def in_an_event(of: Permit, data: bytes, *, beside: bool = False) -> ServerEvent:
+    """Return an event that carries `data`, which answers `of` or came `beside` that."""
+    event = partial(data_event, beside=beside)
+    return await finished(of.principal.person, weight(data), event, data)
 
 
 async def abandon(answering: "asyncio.Task[RawAnswer]") -> None:

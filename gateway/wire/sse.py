@@ -113,9 +113,10 @@ def events_of(part: bytes, limits: WireLimits) -> Iterator[ServerEvent]:
     yield from reader.finish()[0]
 
 
-def data_event(data: bytes) -> ServerEvent:
-    """Return an event that carries `data`."""
-    return ServerEvent(raw=b"event: message\n" + _data_lines(data) + b"\n", data=data)
+def data_event(data: bytes, *, beside: bool = False) -> ServerEvent:
+    """Return an event that carries `data`, on an answer's own stream or `beside` that."""
+    raw = b"event: message\n" + _data_lines(data) + b"\n"
+    return ServerEvent(raw=raw, data=data, beside=beside)
 
 
 def framed(event: ServerEvent, data: bytes | None = None) -> bytes:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from gateway.domain.calls import Form
 from gateway.domain.decisions import Verdict
 from gateway.domain.flow import Run, RunHint, RunId, Source
 from gateway.domain.labels import (
+    BOTTOM,
     STRICTEST_DEFAULT,
     Confidentiality,
+    Effect,
     Integrity,
     Label,
     ToolRule,
@@ -249,6 +252,24 @@ async def test_what_a_server_says_beside_its_answer_is_known_again(
     }
     assert memory.matches(SAID, home=MAIL) == ()
     assert memory.proof_of(SAID, MAIL) is None
+
+
+@pytest.mark.parametrize("beside", [False, True])
+async def test_what_comes_on_no_answers_stream_carries_its_servers_default(beside: bool) -> None:
+    """Nobody knows that it is of the call under way, and of nothing but that its tool's label tells."""
+    tool = ToolRule(effect=Effect.READ, result=BOTTOM)
+    house = House(tools={"search": tool}, default=STRICTEST_DEFAULT)
+    await house.approve_all()
+    log = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "eve@evil.com"}}
+    final = event({"jsonrpc": "2.0", "id": 1, "result": text("done")})
+    said = replace(event(log), beside=beside)
+    house.server.answer = lambda permit: Events([said, final]).answer()
+    assert b"eve@evil.com" in (await house.handle(house.call())).bytes
+    run = await house.runs.of(ALICE, RunHint())
+    assert run.label == (STRICTEST_DEFAULT if beside else BOTTOM)
+    # Whoever may have written it: what a call carries then is no word of the user's.
+    await house.handle(house.call("search", {"who": "eve@evil.com"}))
+    assert remembered(house).proof_of("eve@evil.com", MAIL) is None
 
 
 async def test_policy_judges_a_result_by_what_it_says(house: House) -> None:

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from gateway.domain.calls import Form, Permit, RawAnswer, ServerEvent
+from gateway.domain.labels import BOTTOM, Effect, ServerRule, ToolRule
 from gateway.domain.room import SHARE, Room, Rooms, Share
 from gateway.domain.tools import Profile
 from gateway.errors import LimitExceeded, UpstreamFailed
 from gateway.upstream import own_sessions
 from gateway.upstream.own_asking import Beside
-from tests.builtin.front import Site, sent, speaks
-from tests.pipeline.house import MAIL, Events, event
+from tests.builtin.front import Site, sent, speaks, vars_of
+from tests.pipeline.house import ALICE, MAIL, PRIVATE, UNHINTED, Events, event
 from tests.upstream.test_own_client import answer_to
 
 OLD: dict[str, Any] = {"profile": Profile.LEGACY, "session": "esr.1"}
@@ -111,6 +112,22 @@ async def test_a_question_beside_the_answer_reaches_the_client_that_waits(
     speaker.free.set()
     await calling
     assert (len(seen), seen[2]["id"]) == (3, 1)
+
+
+async def test_what_is_said_beside_every_answer_is_its_servers_word_whichever_call_waits(
+    site: Site, speaker: Speaker
+) -> None:
+    """On a stream of its own a server speaks of whatever it likes: of that no tool's label tells."""
+    tools = {"search": ToolRule(effect=Effect.READ, result=BOTTOM)}
+    vars_of(site.house.rules.servers)[MAIL] = ServerRule(default=PRIVATE, tools=tools)
+    calling, seen = await begun(site, speaker)
+    await speaker.says.put(LOG)
+    await until(lambda: len(seen) == 1)
+    run = await site.house.runs.of(ALICE, UNHINTED)
+    assert run.label == PRIVATE
+    assert "notifications/message" in [source.tool for source in run.sources]
+    speaker.free.set()
+    await calling
 
 
 def logged(octets: int) -> Any:

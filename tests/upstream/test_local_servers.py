@@ -131,6 +131,17 @@ async def test_progress_of_one_request_is_not_told_to_another(tmp_path):
         waiting.cancel()
 
 
+@pytest.mark.parametrize(("tool", "beside"), [("log", True), ("progress", False)])
+async def test_of_what_comes_on_its_one_line_that_alone_is_a_calls_that_names_its_token(
+    tmp_path, tool, beside
+):
+    async with local_upstream(tmp_path) as upstream:
+        answer = await upstream.forward(call(tool, await session_of(upstream), token="t"))
+        assert not isinstance(answer.body, bytes)
+        told, *_, last = [event async for event in answer.body]
+        assert (told.beside, last.beside) == (beside, False)
+
+
 async def test_what_a_server_asks_comes_on_the_request_under_way_and_is_answered(tmp_path):
     async with local_upstream(tmp_path) as upstream:
         session = await session_of(upstream)
