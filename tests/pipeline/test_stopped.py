@@ -220,8 +220,8 @@ async def test_what_a_stop_overtakes_beside_an_answer_is_withheld(
 ) -> None:
     notification = Release.notification
 
-    async def stopping(*args: Any) -> bytes:
-        told = await notification(*args)
+    async def stopping(*args: Any, **beside: Any) -> bytes:
+        told = await notification(*args, **beside)
         house.stopped = True
         return told
 
