@@ -23,7 +23,7 @@ from gateway.upstream.lists import ListLimits
 from gateway.upstream.personal import People, TheirLists
 from gateway.upstream.reading import FAILURES, ListReader, outcome_of
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
-from gateway.upstream.watched import CrawlStatus, Place, Read, Watched
+from gateway.upstream.watched import CrawlStatus, Place, Read, Starter, Watched, starting_none
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +75,7 @@ class Crawler:
         people: People | None = None,
         chance: Callable[[], float] = _CHANCE,
         crawled: Crawled | None = None,
+        start: Starter = starting_none,
     ) -> None:
         """`debounce_s` seconds of announcements become one crawl.
 
@@ -85,9 +86,10 @@ class Crawler:
         `people` are shown the lists of upstreams that are `per_person`.
         `chance` gives a number from 0 to 1.
         `crawled` is told of every crawl that ended: its server, its seconds and whether it failed.
+        `start` starts servers that the gateway starts itself.
         """
         self._breakers = breakers or {}
-        self._watched = {one.server: _taken_over(one, known or {}) for one in upstreams}
+        self._watched = {one.server: _taken_over(one, known or {}, start) for one in upstreams}
         self._sink = sink
         self._clock = clock
         self._recheck_s = recheck_s
@@ -434,10 +436,10 @@ async def _for_ever(server: UpstreamId, work: Callable[[], Awaitable[None]]) -> 
 
 
 def _taken_over(
-    settings: UpstreamSettings | LocalSettings, known: Mapping[UpstreamId, Watched]
+    settings: UpstreamSettings | LocalSettings, known: Mapping[UpstreamId, Watched], start: Starter
 ) -> Watched:
     before = known.get(settings.server)
     same = before is not None and before.holders and before.settings == settings
-    watched = before if before is not None and same else Watched(settings)
+    watched = before if before is not None and same else Watched(settings, start)
     watched.holders += 1
     return watched

@@ -2,15 +2,16 @@
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 from gateway.domain._value import value
 from gateway.domain.tools import Kind, Profile, UpstreamId
+from gateway.errors import ConfigError
 from gateway.upstream.client import Conversation, ServerInfo, Transport, all_capabilities
 from gateway.upstream.exchange import Exchange
 from gateway.upstream.lists import Page
-from gateway.upstream.local import LocalExchange
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
 from gateway.wire.extensions import UI
 
@@ -19,6 +20,21 @@ _SHORTEST_LIFE_S: Final = 10.0
 
 Place: TypeAlias = tuple[Profile, Kind]
 """One of an upstream's lists."""
+
+Starter: TypeAlias = Callable[[LocalSettings], Transport]
+"""Returns what carries messages to a server that the gateway starts itself."""
+
+
+def starting_none(settings: LocalSettings) -> Transport:
+    """Carry nothing to a server that has to be started.
+
+    Raises:
+        ConfigError: Always.
+
+    """
+    raise ConfigError(
+        f"server {settings.server!r} would have to be started, and nothing here starts any"
+    )
 
 
 @value
@@ -68,7 +84,9 @@ class Kept:
 class Watched:
     """What the crawlers remember of one upstream. One that takes over from another shares it."""
 
-    def __init__(self, settings: UpstreamSettings | LocalSettings) -> None:
+    def __init__(
+        self, settings: UpstreamSettings | LocalSettings, start: Starter = starting_none
+    ) -> None:
         # A list needs no work to be done, so chatter ends as soon as silence does.
         timeouts = replace(settings.timeouts, hard_s=settings.timeouts.idle_s)
         self.settings = settings
@@ -83,7 +101,7 @@ class Watched:
         self.keeps = not isinstance(settings, LocalSettings)
         """Whether a conversation goes on: a process shows what its files said when it was started."""
         if isinstance(settings, LocalSettings):
-            self.exchange = LocalExchange(replace(settings, timeouts=timeouts))
+            self.exchange = start(replace(settings, timeouts=timeouts))
         else:
             self.exchange = Exchange(replace(settings, timeouts=timeouts))
             self.listening = Exchange(settings)

@@ -150,16 +150,16 @@ def words(message: Message) -> Mapping[str, Any]:
 
     What its server gave out to be brought back is that server's, and an answer says what it asked for.
     """
+    parts = PARTS.get(message.method, {})
     return {
-        name: inner
-        for name, inner in message.params.items()
-        if has_place(message, name) and part_of(message, name) in _OF_THE_CALLERS
+        name: inner for name, inner in message.params.items() if parts.get(name) in _OF_THE_CALLERS
     }
 
 
 def continues(message: Message) -> bool:
     """Whether a call goes on where its server had interrupted it: it brings a state, or answers."""
-    return any(part_of(message, name) in _OF_AN_EARLIER_ROUND for name in message.params)
+    parts = PARTS.get(message.method, {})
+    return any(parts.get(name) in _OF_AN_EARLIER_ROUND for name in message.params)
 
 
 def beside_reference(params: Mapping[str, Any]) -> Mapping[str, Any]:

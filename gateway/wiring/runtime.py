@@ -21,6 +21,7 @@ from gateway.ports import PolicyEngine, Upstream
 from gateway.sandbox.languages import Engines
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.http import HttpUpstream
+from gateway.upstream.local import LocalExchange
 from gateway.upstream.personal import People
 from gateway.upstream.settings import LocalSettings
 from gateway.web.carrier import Carrier
@@ -168,6 +169,7 @@ async def runtime(
             known=carried.links.watched,
             people=People(who.broker),
             crawled=metrics.crawled,
+            start=LocalExchange,
         )
         stack.push_async_callback(crawler.aclose)
         opened: dict[UpstreamId, Upstream] = {}

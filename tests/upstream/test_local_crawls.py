@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.tools import Kind, Profile
-from gateway.errors import UpstreamFailed
+from gateway.errors import ConfigError, UpstreamFailed
 from gateway.upstream import local
 from gateway.upstream.crawler import Crawler
 from gateway.upstream.headers import SESSION
@@ -24,7 +24,7 @@ from tests.upstream.started import LOCAL, settings
 @asynccontextmanager
 async def crawling(one: LocalSettings) -> AsyncIterator[tuple[Crawler, Catalog]]:
     catalog = Catalog()
-    crawler = Crawler([one], sink=catalog, clock=lambda: 1.0, recheck_s=900.0)
+    crawler = Crawler([one], sink=catalog, clock=lambda: 1.0, recheck_s=900.0, start=LocalExchange)
     try:
         yield crawler, catalog
     finally:
@@ -113,3 +113,8 @@ async def test_a_conversation_has_a_process_and_its_session_no_other(tmp_path: P
         assert (await send("POST", begun.session, body)).status == 404
     finally:
         await exchange.aclose()
+
+
+async def test_no_server_is_started_where_nothing_starts_any(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="would have to be started"):
+        Crawler([settings(tmp_path)], sink=Catalog(), clock=lambda: 1.0)
