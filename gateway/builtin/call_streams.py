@@ -16,6 +16,7 @@ from gateway.builtin.mailbox import LARGE, Mailbox
 from gateway.domain.calls import ServerEvent
 from gateway.domain.labels import Label
 from gateway.domain.nodes import weight
+from gateway.domain.room import SHARE
 from gateway.turns import finished
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.sse import events_of
@@ -23,7 +24,8 @@ from gateway.wire.sse import events_of
 LINGER_S: Final = 60.0
 """How long a stream that is over is kept for whoever may come back for its end."""
 MOST_LEFT: Final = 8
-"""Streams of one principal that nobody reads; of more the oldest ends as if nobody could come back."""
+"""Streams of one person, with whatever clients, that nobody reads; of more the oldest ends as if nobody
+could come back."""
 _OCTETS: Final = 32 * 1024**2
 """Of all streams together, read or not. What is not sent yet has its room where answers have theirs."""
 _OCTETS_OF_ONE: Final = _OCTETS // 8
@@ -87,6 +89,10 @@ class CallStreams:
         one.pump = asyncio.create_task(_pumped(person, parts, box, limits))
         self._pumps.add(one.pump)
         one.pump.add_done_callback(self._pumps.discard)
+        if (share := SHARE.get()) is not None:
+            # What was asked is kept for as long as it is answered, whether or not its client is there.
+            share.join()
+            one.pump.add_done_callback(lambda _: share.end())
         self._kept[nonce] = self._of.setdefault(person, {})[nonce] = one
         try:
             yield b""
@@ -141,11 +147,8 @@ class CallStreams:
         one = self._kept.get(nonce)
         if one is None:
             return
-        left = [
-            name
-            for name, other in self._of[one.person].items()
-            if other.key[0] == one.key[0] and other.box.left_at is not None
-        ]
+        own = self._of[one.person].items()
+        left = [name for name, other in own if other.box.left_at is not None]
         for name in left[:-MOST_LEFT]:
             self._forget(name)
         self._make_room(one.person)

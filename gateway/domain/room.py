@@ -166,7 +166,10 @@ class Rooms:
 
 
 class Share:
-    """What one request has taken, with all that it led to; it gives everything back at its end."""
+    """What one request has taken, with all that it led to; it gives everything back at its end.
+
+    That is once the request has ended and whatever else has joined.
+    """
 
     def __init__(self, rooms: Rooms, who: str = "") -> None:
         """`who` asks."""
@@ -174,6 +177,7 @@ class Share:
         self.answers = rooms.answers
         self.who = who
         self.over = False
+        self._holders = 1
         self._taken = 0
         self._held = 0
 
@@ -200,8 +204,15 @@ class Share:
             self.answers.give(self._held)
             self._held = 0
 
+    def join(self) -> None:
+        """Keep what is taken until one more has come to its end: what goes on without whoever asked."""
+        self._holders += 1
+
     def end(self) -> None:
-        """Give everything back."""
+        """Give everything back, if nobody else is at it still."""
+        self._holders -= 1
+        if self._holders:
+            return
         self.over = True
         if self._held:
             self.let_go()

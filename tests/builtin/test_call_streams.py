@@ -13,6 +13,7 @@ from gateway.builtin import call_streams
 from gateway.builtin.call_streams import CallStreams
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply, ServerEvent
 from gateway.domain.labels import Effect, ServerRule, ToolRule
+from gateway.domain.room import FREE, SHARE, Rooms, Share
 from gateway.domain.tools import Profile
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.sse import data_event
@@ -103,6 +104,41 @@ async def test_what_is_kept_of_a_call_that_is_over_is_not_the_call(site: Site) -
         await first.ended.wait()
     assert len(site.calls._kept) == 1
     assert not keeps(site.calls._kept, Call)
+
+
+async def test_a_call_that_its_client_has_left_keeps_its_room_until_it_is_over(site: Site) -> None:
+    rooms = Rooms()
+    share = Share(rooms, "alice")
+    SHARE.set(share)
+    server = Working(site)
+    async with calling(site):
+        assert share.covers(4 * FREE)
+    share.end()  # as the end of its request does
+    await settled()
+    assert keeps(site.calls._kept, Call)
+    assert rooms.requests.taken == 4 * FREE
+    server.done()
+    async with asyncio.timeout(60):
+        while rooms.requests.taken:
+            await asyncio.sleep(0)
+    assert not keeps(site.calls._kept, Call)
+
+
+async def test_a_call_that_is_ended_before_it_is_read_gives_its_room_back() -> None:
+    rooms = Rooms()
+    share = Share(rooms, "alice")
+    SHARE.set(share)
+    streams = streams_with()
+    body = streams.kept(
+        ME, parts_of('"a"', ended=[]), LIMITS, label=lambda: TRUSTED, person="alice"
+    )
+    assert share.covers(4 * FREE)
+    await anext(body)
+    streams.end(ME)  # before its reader has had a turn
+    await body.aclose()
+    share.end()
+    await settled()
+    assert rooms.requests.taken == 0
 
 
 async def test_what_was_lost_on_the_way_comes_once_more(site: Site) -> None:
@@ -325,20 +361,21 @@ def streams_with(**more: Any) -> CallStreams:
     return CallStreams(new_nonce=lambda: f"n{next(numbers)}", **more)
 
 
-async def test_of_streams_that_nobody_reads_the_newest_of_each_principal_are_kept() -> None:
+async def test_of_streams_that_nobody_reads_the_newest_of_each_person_are_kept() -> None:
     streams = streams_with()
     ended: list[str] = []
     ids = []
     for number in range(call_streams.MOST_LEFT + 2):
-        body, id_ = await begin(streams, ME, parts_of(f'"{number}"', ended=ended))
+        key = (f"alice|{number}", "sealed")  # with as many clients as they like
+        body, id_ = await begin(streams, key, parts_of(f'"{number}"', ended=ended))
         await settled()
         await body.aclose()
-        ids.append(id_)
+        ids.append((key, id_))
     other, _ = await begin(streams, ("bob", "sealed"), parts_of('"other"', ended=ended))
     await other.aclose()
     await settled()
     assert ended == ['"0"', '"1"']
-    kept = [streams.asked_again(ME, id_) is not None for id_ in ids]
+    kept = [streams.asked_again(key, id_) is not None for key, id_ in ids]
     assert kept == [False] * 2 + [True] * call_streams.MOST_LEFT
     await streams.aclose()
     assert len(ended) == call_streams.MOST_LEFT + 3

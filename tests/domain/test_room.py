@@ -119,3 +119,16 @@ def test_a_share_takes_what_has_come_and_gives_back_all_of_it_once():
     rooms.answers.take(5)
     share.hold(5)
     assert rooms.answers.taken == 0
+
+
+def test_what_goes_on_without_whoever_asked_keeps_the_room_to_its_end():
+    rooms = Rooms(10 * FREE)
+    share = Share(rooms)
+    assert share.covers(4 * FREE)
+    share.join()
+    share.end()
+    rooms.answers.take(7)
+    share.hold(7)
+    assert (rooms.requests.taken, rooms.answers.taken) == (4 * FREE, 7)
+    share.end()
+    assert (rooms.requests.taken, rooms.answers.taken) == (0, 0)
