@@ -16,7 +16,7 @@ from gateway.builtin.mailbox import LARGE, Mailbox
 from gateway.domain.calls import ServerEvent
 from gateway.domain.labels import Label
 from gateway.domain.nodes import weight
-from gateway.domain.room import SHARE
+from gateway.domain.room import outlasting
 from gateway.turns import finished
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.sse import events_of
@@ -89,10 +89,7 @@ class CallStreams:
         one.pump = asyncio.create_task(_pumped(person, parts, box, limits))
         self._pumps.add(one.pump)
         one.pump.add_done_callback(self._pumps.discard)
-        if (share := SHARE.get()) is not None:
-            # What was asked is kept for as long as it is answered, whether or not its client is there.
-            share.join()
-            one.pump.add_done_callback(lambda _: share.end())
+        outlasting(one.pump)
         self._kept[nonce] = self._of.setdefault(person, {})[nonce] = one
         try:
             yield b""

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from gateway.domain.calls import Reply
+from gateway.domain.room import outlasting
 from gateway.ports.sandbox import ToolRefused
 from gateway.wire.operations import TASKS_CANCEL, TASKS_GET
 from gateway.wire.replies import REFUSAL_KEY
@@ -40,6 +41,7 @@ class LateCalls:
         except BaseException:
             # Also where the program's time is over: its server need not go on.
             leaving = asyncio.ensure_future(ask(TASKS_CANCEL, handle))
+            outlasting(leaving)
             self._leaving.add(leaving)
             leaving.add_done_callback(self._left)
             raise

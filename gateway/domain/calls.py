@@ -1,7 +1,7 @@
 """A call, from the claim a caller makes to the reply it gets."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any, Final, NewType
 
@@ -27,6 +27,8 @@ _A_BYTE: Final = 6
 """Its body as it came, and its texts as they were read and as they are written again: one wide
 character makes all of a text wide."""
 _A_NODE: Final = 128
+_APART: Mapping[str, Any] = {"answered": None, "declared": None, "restored": (), "written": None}
+"""Of a call with nothing that stood beside its message."""
 _LONG: Final = 1024 * 1024
 """Nobody goes through so much to count its nodes."""
 
@@ -127,6 +129,10 @@ class Call:
     withdraws: bool = False
     """It ends a subscription where its method alone would begin one. Set by us, never by a caller."""
 
+    def saying(self, message: Message, headers: tuple[tuple[str, str], ...] = ()) -> "Call":
+        """Return it with another message, and nothing of what stood beside the one that it had."""
+        return replace(self, message=message, headers=headers, **_APART)
+
     def as_written(self, text: str) -> str:
         """Return `text` with the caller's tokens in place of the values that they stand for."""
         for token, shown in self.restored:
@@ -217,6 +223,16 @@ class Permit:
     def is_of_its_run(self) -> bool:
         """Whether what it permits was said in its run: not where that only hears a late answer."""
         return self.late is None or self.late.run == self.run.id
+
+    @property
+    def lasting(self) -> "Permit":
+        """Leave for what belongs to the call and may be said when that is over, by whoever keeps it.
+
+        It has nothing of what the call said: that may be large, and the room of its request is not kept.
+        """
+        message = replace(self.call.message, params={}, body=b"")
+        call = self.call.saying(message)
+        return replace(self, call=call, access=None, last_look=whatever_has_changed)
 
     def __post_init__(self) -> None:
         if self.decision.verdict is not Verdict.ALLOW:

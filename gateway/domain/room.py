@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Container, Hashable
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final, Protocol
 
 from gateway.domain._value import value
 
@@ -223,3 +223,17 @@ class Share:
 
 SHARE: ContextVar[Share | None] = ContextVar("share", default=None)
 """Of the request that is being answered; none where the gateway asks for itself."""
+
+
+class Ends(Protocol):
+    """What goes on and ends, as tasks of an event loop do."""
+
+    def add_done_callback(self, done: Callable[[Any], object], /) -> None: ...
+
+
+def outlasting(task: Ends) -> None:
+    """Have the request that is being answered keep its room until `task` is over, which may know all of it."""
+    share = SHARE.get()
+    if share is not None:
+        share.join()
+        task.add_done_callback(lambda _: share.end())

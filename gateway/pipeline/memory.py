@@ -16,6 +16,7 @@ from gateway.domain.calls import Permit
 from gateway.domain.flow import Run, RunId, RunState, Source, untrusted_by
 from gateway.domain.labels import Confidentiality, Integrity
 from gateway.domain.nodes import most_nodes
+from gateway.domain.room import outlasting
 from gateway.domain.tools import OWN
 from gateway.flow.given import Given
 from gateway.flow.listed import Listed
@@ -86,6 +87,7 @@ class ProvenanceMemory:
         through = partial(_looked_through, work, words=words) if looks else work
         # A thread cannot be ended: until it is done nobody else is with it, whoever waits for that.
         done = asyncio.ensure_future((finished if must else in_turn)(who, nodes, through, found))
+        outlasting(done)
         done.add_done_callback(lambda task: self._leave(who, run.id, found, lock, task))
         return await asyncio.shield(done)
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from gateway.domain.calls import Call, Form, Permit, RawAnswer
 from gateway.domain.identity import Principal
+from gateway.domain.room import outlasting
 from gateway.domain.tools import Profile
 from gateway.errors import GatewayError
 from gateway.http1 import beside
@@ -145,6 +146,7 @@ class HttpUpstream:
     def _cancel_soon(self, permit: Permit) -> None:
         # Beside the fault that the caller is about to get, not before it.
         task = asyncio.create_task(self.cancel(permit))
+        outlasting(task)
         self._cancellations.add(task)
         task.add_done_callback(self._cancellations.discard)
 

@@ -104,7 +104,7 @@ class Asking:
         if self.session is None:
             raise unusable("there is no session to say it in")
         leave = worded(self.permit, message, self.session.id, self.session.revision)
-        return replace(leave, last_look=whatever_has_changed)
+        return replace(leave, access=None, last_look=whatever_has_changed)
 
     @property
     def hears(self) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from gateway.domain.bounded import Shared
 from gateway.domain.calls import Form, OriginKind, Permit, RawAnswer
 from gateway.domain.nodes import weight
+from gateway.domain.room import outlasting
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import GatewayError, UpstreamResting
 from gateway.ports import Upstream
@@ -25,7 +26,7 @@ from gateway.upstream.faults import unusable
 from gateway.upstream.own_asking import Asking
 from gateway.upstream.own_events import Events, abandon, answer_in, in_an_event, sooner
 from gateway.upstream.own_resume import Resumed
-from gateway.upstream.own_sessions import Session, Sessions, notification, request, worded
+from gateway.upstream.own_sessions import EMPTY, Session, Sessions, notification, request, worded
 from gateway.upstream.own_subscriptions import METHODS, Subscriptions
 from gateway.upstream.replies import discard, read_in_turn
 from gateway.upstream.settings import Limits, Timeouts
@@ -38,9 +39,9 @@ from gateway.wire.own_abilities import can_answer
 from gateway.wire.server_message import ServerMessage, is_unread, read_server_message
 
 _OCTETS: Final = 8 * 1024**2
+"""Questions of an upstream's that clients have not answered yet."""
 _LEAVE: Final = 4 * 1024
 """Bytes of a permit without what was asked for."""
-"""Questions of an upstream's that clients have not answered yet."""
 _TELL_S: Final = 5.0
 """How long it may take to tell an upstream that nobody waits any more."""
 _BESIDE: Final = frozenset({"notifications/message"})
@@ -48,7 +49,6 @@ _BESIDE: Final = frozenset({"notifications/message"})
 _SET_LEVEL: Final = "logging/setLevel"
 _EVENTS: Final = (("content-type", "text/event-stream"), ("cache-control", "no-cache"))
 _NOBODY: Final = {"code": METHOD_NOT_FOUND, "message": "there is nobody to ask"}
-_EMPTY: Final = notification("")
 _ACCEPTED: Final = RawAnswer(status=HTTPStatus.ACCEPTED, headers=(), session=None, body=b"")
 
 Id: TypeAlias = str | int
@@ -289,6 +289,7 @@ class OwnClient:
 
     def _tell_soon(self, asking: Asking) -> None:
         task = asyncio.create_task(self._tell_cancelled(asking))
+        outlasting(task)
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
 
@@ -374,7 +375,7 @@ class OwnClient:
             return None
         id_ = f"{self._server}/{next(self._numbers)}"
         # Without what was asked for: it may be large, and questions wait for long.
-        leave = replace(asking.beside(_EMPTY), access=None)
+        leave = asking.beside(EMPTY)
         who = asking.permit.principal.person
         self._keep(who, id_, (message.id, leave))
         return await finished(who, weight(message.data), _under, id_, message.content)
@@ -406,7 +407,7 @@ class OwnClient:
         if message.form is Form.REQUEST:
             # With nobody, or several, under way nobody knows whom it would be for.
             content = {"jsonrpc": "2.0", "id": message.id, "error": _NOBODY}
-            beside = worded(session.begun_by, _EMPTY, session.id, session.revision)
+            beside = worded(session.begun_by, EMPTY, session.id, session.revision)
             await self._relay.reject(beside, jsontext.write(content).encode())
 
     def overheard(self, asking: Asking, message: ServerMessage) -> None:

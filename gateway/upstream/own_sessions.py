@@ -14,7 +14,6 @@ from gateway.domain.calls import (
     Permit,
     RawAnswer,
     ServerEvent,
-    whatever_has_changed,
 )
 from gateway.domain.tools import Profile
 from gateway.errors import GatewayError, LimitExceeded, UpstreamFailed, UpstreamResting
@@ -47,6 +46,9 @@ _MOST_OF_ONE: Final = 32
 """Sessions of one person, with whatever clients and what these can do."""
 _OPENING: Final = "front-open"
 _PING: Final = "front-ping"
+
+EMPTY: Final = Message(form=Form.NOTIFICATION, method="", id=None, params={}, body=b"")
+"""In the place of a message that is not kept."""
 
 Key: TypeAlias = tuple[str, str, str]
 """A principal, the abilities of its client, and its person."""
@@ -130,7 +132,10 @@ class Sessions:
         opening = self._open.get(key)
         if opening is None:
             self._make_room(who.person, ends_others=ends_others)
-            opening = self._open[key] = asyncio.create_task(self._begin(key, permit))
+            # Without what the call says that it is begun for: it may be large, a session is kept for
+            # long, and whoever else waits for it has another one.
+            leave = replace(worded(permit, EMPTY, permit.session, ""), access=None)
+            opening = self._open[key] = asyncio.create_task(self._begin(key, leave))
             opening.add_done_callback(lambda task: self._begun(key, task))
         try:
             session = await asyncio.shield(opening)
@@ -187,9 +192,6 @@ class Sessions:
             del self._open[key]  # the next call tries again
 
     async def _begin(self, key: Key, permit: Permit) -> Session:
-        # Without the call that it is begun for: it may be large, a session is kept for long, and
-        # whoever else waits for it has another one.
-        permit = replace(permit, access=None)
         params = {
             "protocolVersion": LEGACY_REVISIONS[0],
             "capabilities": capabilities_of(key[1]),
@@ -206,10 +208,7 @@ class Sessions:
         told = notification("notifications/initialized")
         leave = worded(permit, told, answer.session, revision)
         # What is said in it later is no part of that call's trace, and goes whatever becomes of it.
-        begun_by = replace(
-            leave, call=replace(leave.call, headers=()), last_look=whatever_has_changed
-        )
-        session = Session(key, answer.session, revision, begun_by, logs=logs)
+        session = Session(key, answer.session, revision, leave.lasting, logs=logs)
         accepted = await self._relay.forward(leave)
         await discard(accepted)
         if accepted.status >= HTTPStatus.BAD_REQUEST:
@@ -385,7 +384,7 @@ def worded(permit: Permit, message: Message, session: str | None, revision: str)
     """
     version = ((names.VERSION, revision),) if revision else ()
     headers = (CONTENT_TYPE, ACCEPT, *version, *trace_headers(permit.call))
-    call = replace(permit.call, message=message, headers=headers)
+    call = permit.call.saying(message, headers)
     return replace(permit, call=call, session=session)
 
 

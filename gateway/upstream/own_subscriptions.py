@@ -12,14 +12,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
 
-from gateway.domain.calls import (
-    Call,
-    Form,
-    Permit,
-    RawAnswer,
-    ServerEvent,
-    whatever_has_changed,
-)
+from gateway.domain.calls import Call, Form, Permit, RawAnswer, ServerEvent
 from gateway.domain.tools import Profile, UpstreamId
 from gateway.errors import GatewayError, LimitExceeded, ProtocolError, UpstreamFailed
 from gateway.ports import Upstream
@@ -29,7 +22,7 @@ from gateway.upstream.own_sessions import Session, Sessions, request, worded
 from gateway.upstream.replies import ErrorAnswer, discard, read_in_turn, result_of
 from gateway.wire import jsontext
 from gateway.wire.bare_notices import ACKNOWLEDGED, UPDATED
-from gateway.wire.eras import headers_for
+from gateway.wire.eras import SELF_STATED, headers_for
 from gateway.wire.inbound import CONTENT_TYPE
 from gateway.wire.jsonrpc import INVALID_REQUEST
 from gateway.wire.jsontext import WireLimits
@@ -62,7 +55,7 @@ class _Line:
     """What is followed for one key."""
 
     def __init__(self, permit: Permit) -> None:
-        self.leave = replace(permit, access=None, last_look=whatever_has_changed)
+        self.leave = permit.lasting
         """Leave to ask again, without the call that it was given for, which may be large."""
         self.holders: dict[str, set[str]] = {}
         """URI -> who follows it."""
@@ -245,16 +238,15 @@ class Subscriptions:
     async def _listen(self, line: _Line, permit: Permit, uris: Iterable[str]) -> None:
         """Open a stream for `uris` in place of the one there is; it says first that it will tell."""
         events = await _in_time(self._opened(permit, sorted(uris)))
-        before, line.keeping = line.keeping, asyncio.create_task(self._read(line, permit, events))
+        before, line.keeping = line.keeping, asyncio.create_task(self._read(line, events))
         await asyncio.sleep(0)  # begun, it sees to the end of its stream itself
         if before is not None:
             before.cancel()
 
     async def _opened(self, permit: Permit, uris: list[str]) -> AsyncIterator[ServerEvent]:
         id_ = f"front-watch-{next(self._numbers)}"
-        message = request(id_, LISTEN, listening(permit.call.message.params, uris))
-        headers = headers_for(Profile.MODERN, message, "", ())
-        call = replace(permit.call, message=message, headers=headers)
+        message = request(id_, LISTEN, listening({"_meta": SELF_STATED}, uris))
+        call = permit.call.saying(message, headers_for(Profile.MODERN, message, "", ()))
         answer = await self._relay.forward(replace(permit, call=call, session=None, access=None))
         if isinstance(answer.body, bytes):
             raise unusable(f"it offers no stream to listen to: status {answer.status}")
@@ -274,15 +266,15 @@ class Subscriptions:
             if not agreed:
                 await discard(answer)
 
-    async def _read(self, line: _Line, permit: Permit, events: AsyncIterator[ServerEvent]) -> None:
+    async def _read(self, line: _Line, events: AsyncIterator[ServerEvent]) -> None:
         """Hear what is said on a stream, and open another one where it ends."""
-        leave = replace(permit, access=None, last_look=whatever_has_changed)
+        leave = line.leave
         while True:
             try:
                 async for event in events:
                     if event.data is not None:
-                        said = await self._said(permit, event.data)
-                        self._tell(permit.principal.key, line, said)
+                        said = await self._said(leave, event.data)
+                        self._tell(leave.principal.key, line, said)
             except GatewayError:
                 pass  # it ends like any other, and is opened again
             finally:

@@ -22,6 +22,12 @@ ACCEPT: Final = ("accept", "application/json, text/event-stream")
 
 _STATED: Final = "io.modelcontextprotocol/"
 """Begins what a stateless message says of itself in `_meta`."""
+SELF_STATED: Final[Mapping[str, Any]] = {
+    MODERN_VERSION_KEY: REVISIONS[-1],
+    MODERN_CAPABILITIES_KEY: {},
+    f"{_STATED}clientInfo": SELF,
+}
+"""`_meta` of what the gateway says by itself, or for a client that the server could not ask anything."""
 _LOG_LEVEL_KEY: Final = f"{_STATED}logLevel"
 _ROUNDS: Final = frozenset({"inputResponses", "requestState"})
 """Members of a request that only a stateless server has asked for."""
@@ -52,7 +58,8 @@ def request_for(upstream: Profile, message: Message, client: Profile) -> Message
     if upstream is client:
         return message
     if upstream is Profile.MODERN:
-        return with_params(message, {**message.params, "_meta": _stated(meta_of(message))})
+        meta = {**meta_of(message), **SELF_STATED}
+        return with_params(message, {**message.params, "_meta": meta})
     params = {name: part for name, part in message.params.items() if name not in _ROUNDS}
     meta = meta_of(message)
     kept = {name: part for name, part in meta.items() if not name.startswith(_STATED)}
@@ -114,12 +121,3 @@ def error_for(client: Profile, error: Mapping[str, Any], upstream: Profile) -> M
     if upstream is client or client is Profile.LEGACY or not isinstance(code, int):
         return error
     return {**error, "code": _GONE[code]} if code in _GONE else error
-
-
-def _stated(meta: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **meta,
-        MODERN_VERSION_KEY: REVISIONS[-1],
-        MODERN_CAPABILITIES_KEY: {},
-        f"{_STATED}clientInfo": SELF,
-    }
