@@ -1,14 +1,15 @@
 """A call, from the claim a caller makes to the reply it gets."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
+from sys import getsizeof
 from typing import Any, Final, NewType
 
 from gateway.domain._value import value
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.flow import FlowReview, Run, Task
-from gateway.domain.identity import Credential, Principal
+from gateway.domain.identity import Asserted, Credential, Principal
 from gateway.domain.labels import Effect, Label
 from gateway.domain.late import LateCall
 from gateway.domain.nodes import MOST_NODES, marks_in
@@ -23,10 +24,12 @@ AGGREGATE = "/mcp"
 """The endpoint in front of every server."""
 _CALL: Final = 16 * 1024
 """Bytes that a call takes with all that is known of it, however little it says."""
-_A_BYTE: Final = 6
-"""Its body as it came, and its texts as they were read and as they are written again: one wide
-character makes all of a text wide."""
+_A_BYTE: Final = 7
+"""Its body as it came and as it goes, and its texts as they were read and with the UTF-8 that they keep
+once they were written: one wide character makes all of a text wide."""
 _A_NODE: Final = 128
+_A_LINE: Final = 1024
+"""What a record says of a source or a destination."""
 _APART: Mapping[str, Any] = {"answered": None, "declared": None, "restored": (), "written": None}
 """Of a call with nothing that stood beside its message."""
 _LONG: Final = 1024 * 1024
@@ -135,9 +138,7 @@ class Call:
 
     def as_written(self, text: str) -> str:
         """Return `text` with the caller's tokens in place of the values that they stand for."""
-        for token, shown in self.restored:
-            text = text.replace(shown, token)
-        return text
+        return as_written(text, self.restored)
 
     @property
     def params_as_written(self) -> Mapping[str, Any]:
@@ -150,11 +151,27 @@ class Call:
         return OWN if self.endpoint == AGGREGATE else self.server
 
 
+def as_written(text: str, restored: Sequence[tuple[str, str]]) -> str:
+    """Return `text` with tokens in place of the values that they stand for."""
+    for token, shown in restored:
+        text = text.replace(shown, token)
+    return text
+
+
 def octets_of_call(call: Call) -> int:
-    """Return how many bytes it takes at most to keep `call` as it was read, whatever shape it has."""
+    """Return how many bytes it takes at most to keep `call` as it was read, whatever shape it has.
+
+    What was taken out of its message is of it, what its caller wrote in the place of values, and what
+    a plane says of who they are.
+    """
     body = call.message.body
     nodes = MOST_NODES if len(body) > _LONG else min(marks_in(body), MOST_NODES)
-    return _CALL + _A_BYTE * len(body) + _A_NODE * nodes
+    task, answered, said = call.declared or Task(), call.answered, call.credential
+    beside = (
+        *(task.prompt, task.tools, answered and answered.state, call.restored, call.written),
+        said.groups if isinstance(said, Asserted) else (),
+    )
+    return _CALL + _A_BYTE * len(body) + _A_NODE * nodes + _taken_by(beside)
 
 
 @value
@@ -234,9 +251,43 @@ class Permit:
         call = self.call.saying(message)
         return replace(self, call=call, access=None, last_look=whatever_has_changed)
 
+    @property
+    def waiting(self) -> "Permit":
+        """By this what comes of the call is judged, however late: nothing goes out by it any more.
+
+        Of what the review found in the call nothing is left but where it went.
+        """
+        access = self.access
+        if access is not None and (access.review.payload or access.review.links):
+            review = FlowReview(label=access.review.label, destinations=access.review.destinations)
+            access = replace(access, review=review, asked={**access.asked, "flow": None})
+        return replace(self, access=access, last_look=whatever_has_changed)
+
     def __post_init__(self) -> None:
         if self.decision.verdict is not Verdict.ALLOW:
             raise ValueError(f"no permit follows from {self.decision.verdict}")
+
+
+def octets_of_permit(permit: Permit) -> int:
+    """Return how many bytes it takes at most to keep `permit.waiting`, and what its outcome will say."""
+    access = permit.access
+    if access is None:
+        return octets_of_call(permit.call)
+    lines = len(permit.run.sources) + len(access.review.destinations)
+    return octets_of_call(permit.call) + _A_LINE * lines + _taken_by(access.asked.get("dlp"))
+
+
+def _taken_by(content: Any) -> int:
+    """Return how many bytes `content`, which is as JSON is read, takes: all of it is looked at."""
+    found, waiting = 0, [content]
+    while waiting:
+        node = waiting.pop()
+        found += getsizeof(node)
+        if isinstance(node, dict):
+            waiting += (*node, *node.values())
+        elif isinstance(node, list | tuple | frozenset):
+            waiting += node
+    return found
 
 
 @value

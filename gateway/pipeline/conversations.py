@@ -6,11 +6,10 @@ is forgotten is refused: an answer to a question nobody saw, a late result that 
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from gateway.domain.bounded import Shared, digest_of, octets_of
-from gateway.domain.calls import Asked, Call, Permit, octets_of_call, whatever_has_changed
+from gateway.domain.calls import Asked, Call, Permit, octets_of_permit
 from gateway.domain.identity import Principal
 from gateway.errors import ProtocolError
 from gateway.pipeline.asides import Asides
@@ -91,9 +90,8 @@ class Conversations:
         id_ = permit.call.message.id
         if permit.session is not None and id_ is not None:
             key = _key(permit.call, permit.principal, permit.session, id_)
-            # Nothing is sent by it any more, and this outlives the configuration that would look.
-            kept = replace(permit, last_look=whatever_has_changed)
-            self._cut.put(*key, (kept, trail), octets_of_call(permit.call))
+            # This outlives the configuration that would look.
+            self._cut.put(*key, (permit.waiting, trail), octets_of_permit(permit))
 
     def resume(self, permit: Permit, id_: RpcId) -> tuple[Permit, Trail] | None:
         """Return, once, the call of this session that response `id_` belongs to."""

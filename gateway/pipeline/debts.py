@@ -8,7 +8,6 @@ what did, and for good if it does not.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -16,7 +15,7 @@ from typing import Final
 from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.bounded import Bounded
-from gateway.domain.calls import Call, Permit, octets_of_call, whatever_has_changed
+from gateway.domain.calls import Call, Permit, octets_of_call, octets_of_permit
 from gateway.domain.flow import Run, RunHandle, RunHint, RunId, Source, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Label
@@ -127,6 +126,7 @@ class Debts:
     ) -> None:
         """Put the permitted call's intent on record, by which its run owes what it may bring.
 
+        `permit` is one that waits: it outlives the configuration that would look at it.
         It is durable on return: `record` has it recorded, or says what stands against the call still. Of
         a plane that reports nothing it is in the run's label at once, for good.
 
@@ -140,10 +140,8 @@ class Debts:
         intent = trail.intent(owes=(worst, due))
         source = source_of(permit, worst, intent.id)
         debt = Debt(decision=permit.decision.id, run=permit.run.id, source=source, due=due)
-        octets = octets_of_call(permit.call)
-        # Nothing is sent by it, and this outlives the configuration that would look.
-        kept = replace(permit, last_look=whatever_has_changed)
-        owed = Owed(debt=debt, plane=plane.name, permit=kept, trail=trail, octets=octets)
+        octets = octets_of_permit(permit)
+        owed = Owed(debt=debt, plane=plane.name, permit=permit, trail=trail, octets=octets)
         if plane.reports is Reports.NONE:
             await record(intent)
             trail.sent = True

@@ -61,7 +61,8 @@ class PlanePermits:
         trail: Trail,
         require: Callable[[Permit], None] = lambda _: None,
     ) -> Permit:
-        """Return by what a plane may carry `call`; its intent, and what is owed, are durable.
+        """Return by what the result of `call` is judged, which a plane may carry; its intent, and what is
+        owed, are durable.
 
         `require` raises what else stands against it, before that is on record.
 
@@ -72,12 +73,12 @@ class PlanePermits:
         permit = await self._admission.permit(call, trail)
         await self._possible.require_possible(plane, permit)
         require(permit)
-        record = partial(self._recorded, permit, trail)
+        record, kept = partial(self._recorded, permit, trail), permit.waiting
         if permit.access is None:
             await record()
         else:
-            await self._debts.owe(plane, permit, trail, self._worst(permit), record)
-        return permit
+            await self._debts.owe(plane, kept, trail, self._worst(permit), record)
+        return kept
 
     async def going(self, permit: Permit) -> Call:
         """Return the call as it goes to its server: beside it a run that has read says nothing."""

@@ -6,7 +6,7 @@ from typing import Any
 from gateway.audit.question import kept
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import AuditRecord, RecordKind
-from gateway.domain.calls import AccessRequest, Asked, Call, OriginKind, Permit
+from gateway.domain.calls import AccessRequest, Asked, Call, OriginKind, Permit, as_written
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.document import quoted_name
 from gateway.domain.flow import Run
@@ -54,10 +54,13 @@ class Trail:
     """Collects each stage's result for the audit log. Records nothing by itself.
 
     An intent and its outcome share their `decision_id`; so does the refusal that the caller sees.
+    It refers to no call: it may be kept for longer than what the call said.
     """
 
     def __init__(self, call: Call, *, clock: Clock, new_id: Callable[[], str]) -> None:
-        self._call = call
+        self._id = call.id
+        self._asker = call.asker
+        self._written = call.restored
         self._clock = clock
         self._new_id = new_id
         self._began = clock()
@@ -71,6 +74,24 @@ class Trail:
         """Which question of the server's it is an answer to, however often it is decided."""
         self.carried = Carried()
         self._taken: Taken | None = None
+        self._claims: dict[str, Any] = {
+            "endpoint": call.endpoint,
+            "revision": call.revision,
+            "method": call.message.method or call.message.form.value,
+            "server": call.server,
+            "origin": call.origin.value,
+            "source_ip": call.source_ip,
+        }
+        """What the call says of itself."""
+        self._fields = self._claims
+        if call.parent:
+            self._claims["parent"] = call.parent
+        if call.script is not None:
+            self.placed(call)
+        if call.trace is not None:
+            self._claims["trace_id"] = call.trace.trace_id
+            if call.origin is not OriginKind.SANDBOX:  # its caller is the program: `parent`
+                self._claims["parent_span"] = call.trace.span_id
         self._begin({})
 
     def anew(self, failed: frozenset[str]) -> None:
@@ -92,8 +113,7 @@ class Trail:
         return not known
 
     def _begin(self, kept: Mapping[str, Any]) -> None:
-        call = self._call
-        self.decision_id = f"d_{call.id}"
+        self.decision_id = f"d_{self._id}"
         """The engine's, once it has decided."""
         self.intent_id = ""
         """Id of the intent's record, once that is durable."""
@@ -108,28 +128,12 @@ class Trail:
         self._asked: Mapping[str, Any] | None = None
         self._decided: Decision | None = None
         self._refused = False
-        self._as_written = call.as_written
-        self._whose = call.asker
+        self._restored = self._written
+        """Tokens, and the values that they stand for."""
+        self._whose = self._asker
         self._answer = ""
         """Id of the answer that stands for where it goes."""
-        message = call.message
-        self._fields: dict[str, Any] = {
-            "endpoint": call.endpoint,
-            "revision": call.revision,
-            "method": message.method or message.form.value,
-            "server": call.server,
-            "origin": call.origin.value,
-            "source_ip": call.source_ip,
-            **kept,
-        }
-        if call.parent:
-            self._fields["parent"] = call.parent
-        if call.script is not None:
-            self.placed(call)
-        if call.trace is not None:
-            self._fields["trace_id"] = call.trace.trace_id
-            if call.origin is not OriginKind.SANDBOX:  # its caller is the program: `parent`
-                self._fields["parent_span"] = call.trace.span_id
+        self._fields = {**self._claims, **kept}
 
     def principal(self, principal: Principal, roles: tuple[str, ...]) -> Principal:
         """Note who calls, and return it, so that a stage reads as one assignment."""
@@ -162,7 +166,7 @@ class Trail:
 
     def restored(self, call: Call) -> Call:
         """Note that tokens of `call` stand for values, which are told as tokens from here on."""
-        self._as_written = call.as_written
+        self._restored = call.restored
         return call
 
     def run(self, run: Run) -> Run:
@@ -262,7 +266,7 @@ class Trail:
             self._fields["destinations"] = [
                 {
                     "path": d.path,
-                    "value": self._as_written(d.value),
+                    "value": as_written(d.value, self._restored),
                     "proof": d.proof.value,
                     "integrity": d.integrity.word,
                     **({} if d.origin is None else {"from": d.origin}),

@@ -24,8 +24,8 @@ async def house() -> House:
 
 async def seen_of(house: House, *events: ServerEvent | GatewayError, **more: Any) -> Any:
     house.server.answer = lambda permit: Events(events).answer()
-    params = {"name": "search", "arguments": {}}
-    return await house.handle(house.request("tools/call", params, **{**LEGACY, **more}))
+    more = {"params": {"name": "search", "arguments": {}}, **LEGACY, **more}
+    return await house.handle(house.request("tools/call", **more))
 
 
 async def test_the_answer_comes_on_the_stream_that_asks_for_the_rest(house: House) -> None:
