@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, Final
 
 from gateway.dlp.detector import Detector, Look, Work
@@ -58,22 +58,26 @@ def may_find(detector: Detector, content: Any) -> bool:
     parts = [text]
     if len(text) > _ONE_PIECE:
         parts = [text[start:end] for start, end in pieces(text)]
-    return not whole or any(map(detector.may_have, chain(parts, _over_edges(content))))
+    return not whole or any(map(detector.may_have, chain(parts, _edges_in(content))))
 
 
-def _over_edges(content: Any) -> Iterator[str]:
-    """Yield what stands around the edges of blocks of text, which readers put together."""
+def _edges_in(content: Any) -> Iterator[str]:
+    """Yield what stands around the edges of blocks of text, which readers put together: all of a list's."""
     waiting = [content]
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
             waiting += node.values()
-        elif isinstance(node, list) and len(node) > 1:
-            waiting += node
-            for before, after in pairwise(texts_of_blocks(node)):
-                yield before[-_AROUND:] + after[:_AROUND]
         elif isinstance(node, list):
             waiting += node
+            texts = texts_of_blocks(node) if len(node) > 1 else []
+            if len(texts) > 1:
+                joined = "".join(map(_ends_of, texts))
+                yield from (joined[start:end] for start, end in pieces(joined))
+
+
+def _ends_of(text: str) -> str:
+    return text if len(text) <= 2 * _AROUND else f"{text[:_AROUND]}\n{text[-_AROUND:]}"
 
 
 class _Findings:

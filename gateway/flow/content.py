@@ -89,12 +89,17 @@ def content_label(content: Mapping[str, Any]) -> tuple[Label, tuple[str, ...]]:
 
 
 def text_of(content: Any) -> tuple[str, bool]:
-    """Return all that is said, a line each, member names before their values, and if that is all."""
+    """Return all that is said, a line each, member names before their values, and if that is all.
+
+    A name whose value is no text and no number is a line by itself, once.
+    """
     lines: list[str] = []
     left = LONGEST_READ
+    alone = {""}
     waiting: list[tuple[str, Any]] = [("", content)]
     while waiting:
         name, node = waiting.pop()
+        line = name
         if isinstance(node, dict):
             if "data" in node and is_media(node):
                 node = {key: member for key, member in node.items() if key != "data"}
@@ -103,10 +108,14 @@ def text_of(content: Any) -> tuple[str, bool]:
             waiting += [(name, item) for item in reversed(node)]
         elif node is not None and not isinstance(node, bool):
             line = node if name in _UNNAMED and isinstance(node, str) else f"{name}: {node}"
-            lines.append(line[:left])
-            left -= len(line)
-            if left < 0:  # a long name stands before each item of its list
-                return "\n".join(lines), False
+        if line is name:
+            if name in alone:
+                continue
+            alone.add(name)
+        lines.append(line[:left])
+        left -= len(line)
+        if left < 0:  # a long name stands before each item of its list
+            return "\n".join(lines), False
     return "\n".join(lines), True
 
 

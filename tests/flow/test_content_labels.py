@@ -3,7 +3,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Confidentiality, Integrity, Label
@@ -259,6 +259,22 @@ def test_any_content_has_a_label_and_every_code_a_sentence(said: dict[str, Any])
     label, why = content_label(said)
     assert label.join(BOTTOM) == label
     assert set(why) <= set(SAID)
+
+
+@given(st.sampled_from(SECRETS + PERSONAL + INSTRUCTIONS), JSON, st.booleans())
+@example(SECRETS[2], True, False)
+@example(SECRETS[2], {"a": 1}, False)
+@example(ORDER, None, True)
+def test_a_name_says_what_a_text_says_whatever_it_names(said: str, held: Any, listed: bool) -> None:
+    named = {said: held}
+    label, why = content_label({"structuredContent": {"rows": [named] if listed else named}})
+    assert label.join(content_label(text(said))[0]) == label
+    assert set(codes(said)) <= set(why)
+
+
+def test_a_name_that_many_have_is_read_once() -> None:
+    rows = [{"is_active": True, "nothing": None, "none": []}] * 100_000
+    assert content_label({"structuredContent": rows}) == (BOTTOM, ())
 
 
 @given(st.sampled_from(SECRETS + PERSONAL + INSTRUCTIONS), st.text(alphabet="ab .\n", max_size=60))

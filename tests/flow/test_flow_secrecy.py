@@ -97,6 +97,15 @@ def test_what_stands_beside_a_secret_is_none() -> None:
     assert carried({"to": "https://a.example/x"}, provenance) == []
 
 
+@pytest.mark.parametrize("held", [True, None, {}, [{"a": "b"}]], ids=repr)
+def test_a_secret_that_is_a_name_is_found_again_as_a_name(held: Any) -> None:
+    key = "AKIAQYLPMN5HHHFPZAM2"
+    provenance = read(Provenance(), structured({"rows": [{key: held}]}))
+    assert carried({"note": {key: held}}, provenance) == ["$"]
+    assert carried({"to": key}, provenance) == ["$"]
+    assert carried({"to": "bob"}, provenance) == []
+
+
 def test_a_secret_goes_home_and_not_by_way_of_home_to_somebody_else() -> None:
     provenance = read(Provenance())
     for effect, found in ((Effect.WRITE, []), (Effect.EGRESS, ["$"]), (Effect.PAY, ["$"])):
