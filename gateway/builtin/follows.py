@@ -13,10 +13,14 @@ from gateway.domain.calls import Call, CallId, Form, Message, Reply
 from gateway.domain.tools import Profile, Target
 from gateway.wire.extensions import with_params
 from gateway.wire.notices import listening
-from gateway.wire.operations import LISTEN, is_descriptions, subscribed
+from gateway.wire.operations import (
+    LISTEN,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    is_descriptions,
+    subscribed,
+)
 
-SUBSCRIBE: Final = "resources/subscribe"
-UNSUBSCRIBE: Final = "resources/unsubscribe"
 METHODS: Final = frozenset({SUBSCRIBE, UNSUBSCRIBE, LISTEN})
 _PATIENCE_S: Final = 10.0
 """How long one server may take; a client that listens hears of the others nevertheless."""

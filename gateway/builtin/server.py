@@ -19,7 +19,6 @@ from gateway.builtin.briefs import is_another
 from gateway.builtin.client_models import ClientModels
 from gateway.builtin.cursors import cursor_of, place_of
 from gateway.builtin.descriptions import Descriptions
-from gateway.builtin.follows import SUBSCRIBE, UNSUBSCRIBE
 from gateway.builtin.notices import Notices
 from gateway.builtin.offers import Offers
 from gateway.builtin.shelf import Item, Shelf
@@ -33,7 +32,14 @@ from gateway.wire.eras import SELF
 from gateway.wire.extensions import TASKS
 from gateway.wire.inbound import CONTENT_TYPE
 from gateway.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
-from gateway.wire.operations import CANCELLED, CHOOSES, LISTEN, TOOLS_CALL
+from gateway.wire.operations import (
+    CANCELLED,
+    CHOOSES,
+    LISTEN,
+    SUBSCRIBE,
+    TOOLS_CALL,
+    UNSUBSCRIBE,
+)
 from gateway.wire.own_abilities import session_for
 from gateway.wire.own_session import nonce_after
 from gateway.wire.returning import EVENTS

@@ -28,6 +28,7 @@ from gateway.pipeline.approvals import Approvals, Granted
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.counts import Due
 from gateway.pipeline.decide import permit_for, protocol_permit, told
+from gateway.pipeline.following import without_followed
 from gateway.pipeline.grants import Grants
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.prepared import NEVER, Prepared, PreparedCalls
@@ -163,8 +164,8 @@ class Admission:
             origin=origin,
         )
 
-    async def permit(self, call: Call, trail: Trail) -> Permit:
-        """Carry `call` from stage 2 to stage 7.
+    async def permit(self, call: Call, trail: Trail, *, follows: bool = False) -> Permit:
+        """Carry `call` from stage 2 to stage 7; one that `follows` goes out as part of another.
 
         Raises:
             GatewayError: The refusal or the fault that ends it.
@@ -174,7 +175,7 @@ class Admission:
         if principal.script is not None:
             call = trail.placed(self._placed(call, principal.script))
         call = self._rounds.opened(call, principal)
-        operation = _operation(call)
+        operation = find(Sender.CLIENT, call.message.method) if follows else _operation(call)
         session = None if call.session is None else self._unsealed(call, call.session, principal)
         run = trail.run(await self._runs.of(principal, RunHint(handle=call.run_hint)))
         principal = self._selections.applied(call, principal, session, run.id)
@@ -184,9 +185,7 @@ class Admission:
             if operation is not None:
                 trail.own_target(call)
                 await self._require_protocol(call, principal, operation)
-                if operation.method not in ABOUT_TASKS:  # whose answers are judged as a call's
-                    await self._questions.require_nothing_told(call, principal, run)
-                self._questions.require_own_page(call, principal)
+                await self._require_nothing_told(call, principal, run)
             return trail.permit(
                 protocol_permit(
                     call,
@@ -198,6 +197,8 @@ class Admission:
                     last_look=self.require_unchanged,
                 )
             )
+        if follows:
+            await self._require_protocol(call, principal, operation)
         known = await self._resolve(call, principal, operation, trail)
         known = await self._refreshed(call, principal, known)
         call = await self._restored(call, principal, run, known.pin, trail)
@@ -439,6 +440,14 @@ class Admission:
             await self._visibility.of(call, principal, [(target, pin) for target in targets])
         ):
             raise UnknownTool("there is no resource of this name")
+        self._verified(call, server, pin)
+
+    async def _require_nothing_told(self, call: Call, principal: Principal, run: Run) -> None:
+        """Hold what nobody decides on to what it may say."""
+        if call.message.method not in ABOUT_TASKS:  # whose answers are judged as a call's
+            alone = without_followed(call)
+            await self._questions.require_nothing_told(alone, principal, run)
+        self._questions.require_own_page(call, principal)
 
     async def _access(
         self,

@@ -106,13 +106,10 @@ class _Found:
 def _place(
     found: _Found, at: str, inner: Any, given: Callable[[str], bool], templates: Templates
 ) -> None:
-    approved: tuple[str, ...] | None = None
     for path, text in _texts(inner, at):
         if given(text):
             continue
-        # Looked up if any URI needs it, and once for all of them: a message may name hundreds.
-        approved = templates() if approved is None else approved
-        values = next((v for t in approved if (v := filled_in(t, text)) is not None), None)
+        values = next((v for t in templates() if (v := filled_in(t, text)) is not None), None)
         if values is None:
             found.places.append((path, text))
         else:

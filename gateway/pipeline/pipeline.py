@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -21,6 +21,7 @@ from gateway.errors import (
 )
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.begun import BegunRuns
+from gateway.pipeline.following import follows_of
 from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.late_requests import LateRequests
@@ -32,7 +33,7 @@ from gateway.ports import AuditLog, Clock, Ledger, UpstreamDirectory
 from gateway.turns import finished
 from gateway.wire.elicitation import declares_url, ways_to_ask
 from gateway.wire.jsontext import WireLimits
-from gateway.wire.operations import ABOUT_TASKS
+from gateway.wire.operations import ABOUT_TASKS, LISTEN
 from gateway.wire.own import is_ours
 from gateway.wire.replies import Challenge, refuse
 from gateway.wire.returning import returned, returned_fields, streamed_or_not
@@ -102,9 +103,17 @@ class Pipeline:
         """Carry `call` to its reply. A no is a reply too: this raises nothing of ours."""
         nodes = most_nodes(len(call.message.body))
         call = await finished(call.asker, nodes, self._admission.narrowed, call)
+        for one in follows_of(call, self._new_id) if call.message.method == LISTEN else ():
+            told = await self._through(one, self._followed)
+            if told.code is not None:
+                return told
+        return await self._through(call, self._carried)
+
+    async def _through(self, call: Call, carry: Callable[[Call, Trail], Awaitable[Reply]]) -> Reply:
+        """Return what `carry` returns for `call` and its trail, or why it does not."""
         trail = Trail(call, clock=self._clock, new_id=self._new_id)
         try:
-            carried = partial(self._carried, call, trail)
+            carried = partial(carry, call, trail)
             return await while_it_changes(carried, trail, self._ledger.caught_up)
         except GatewayError as error:
             return await self._refuse(call, trail, error)
@@ -125,7 +134,7 @@ class Pipeline:
             self._late.require_room(permit)
         await recorded(self._ledger, self._admission, permit, trail)  # 8
         if call.message.form is Form.RESPONSE:
-            await self._raise_for_answer(permit, trail)
+            await self._raise_for_decision(permit, trail)
         elif call.message.form is Form.END:
             await self._admission.sessions.end(permit)
         going = await self._admission.asides.going(permit)
@@ -145,8 +154,19 @@ class Pipeline:
                 await close(answer.body)
             raise
 
-    async def _raise_for_answer(self, permit: Permit, trail: Trail) -> None:
-        """Raise the run to what policy says of an answer to a server: to that comes no result."""
+    async def _followed(self, call: Call, trail: Trail) -> Reply:
+        """Have on record that a resource may be followed: what goes out follows all of them at once."""
+        permit = await self._admission.permit(call, trail, follows=True)
+        await recorded(self._ledger, self._admission, permit, trail)
+        trail.sent = True
+        await self._raise_for_decision(permit, trail)
+        await self._audit.append(trail.outcome())
+        return Reply(status=HTTPStatus.OK, headers=(), body=b"")
+
+    async def _raise_for_decision(self, permit: Permit, trail: Trail) -> None:
+        """Raise the run to what policy says of that to which comes no result: an answer to a server's
+        question, a resource that is followed.
+        """
         decision = permit.decision
         run = await self._labels.raise_for_decision(permit, decision, trail.intent_id)
         if run is not None:

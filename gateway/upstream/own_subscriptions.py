@@ -32,12 +32,10 @@ from gateway.wire.notices import (
     honored,
     listening,
 )
-from gateway.wire.operations import LISTEN, subscribed
+from gateway.wire.operations import LISTEN, SUBSCRIBE, UNSUBSCRIBE, subscribed
 from gateway.wire.own_abilities import abilities_of
 from gateway.wire.server_message import ServerMessage
 
-SUBSCRIBE: Final = "resources/subscribe"
-UNSUBSCRIBE: Final = "resources/unsubscribe"
 METHODS: Final = frozenset({SUBSCRIBE, UNSUBSCRIBE, LISTEN})
 _MOST: Final = 1_000
 """Resources of one upstream that are followed for one principal."""

@@ -70,6 +70,8 @@ _MOST_FOLLOWED = 200
 _MOST_WATCHED = 100
 """Tasks on one stream: each is looked at again and again."""
 LISTEN = "subscriptions/listen"
+SUBSCRIBE = "resources/subscribe"
+UNSUBSCRIBE = "resources/unsubscribe"
 TASKS_GET = "tasks/get"
 TASKS_UPDATE = "tasks/update"
 TASKS_CANCEL = "tasks/cancel"
@@ -165,8 +167,8 @@ _CLIENT_REQUESTS = (
     _request("resources/list", Handling.PROTOCOL, _BOTH, lists=(Kind.RESOURCE, "resources"), scopes=("resources",)),
     _request("resources/templates/list", Handling.PROTOCOL, _BOTH, lists=(Kind.TEMPLATE, "resourceTemplates"), scopes=("resources",)),
     _request("resources/read", Handling.CARRIED, _BOTH, kind=Kind.RESOURCE, name_at="uri", scopes=("resources",)),
-    _request("resources/subscribe", Handling.CARRIED, _LEGACY, kind=Kind.RESOURCE, name_at="uri", scopes=("resources",)),
-    _request("resources/unsubscribe", Handling.CARRIED, _LEGACY, kind=Kind.RESOURCE, name_at="uri", scopes=("resources",)),
+    _request(SUBSCRIBE, Handling.CARRIED, _LEGACY, kind=Kind.RESOURCE, name_at="uri", scopes=("resources",)),
+    _request(UNSUBSCRIBE, Handling.CARRIED, _LEGACY, kind=Kind.RESOURCE, name_at="uri", scopes=("resources",)),
     _request("completion/complete", Handling.CARRIED, _BOTH, kind=Kind.COMPLETION, name_at="ref"),
     # In the older revisions a task is another thing, which nobody is told that we had.
     _request(TASKS_GET, Handling.PROTOCOL, _BOTH, refused_in=_LEGACY, name_at="taskId", scopes=("tools:call",)),
@@ -241,7 +243,7 @@ _OWN_RESOURCE = _request(
     lists=(Kind.TOOL, "contents"),
     scopes=("tools:list",),
 )
-_ABOUT_RESOURCES = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
+_ABOUT_RESOURCES = frozenset({"resources/read", SUBSCRIBE, UNSUBSCRIBE})
 _BY_METHOD = {(row.sender, row.method): row for row in (*OPERATIONS, *OWN_OPERATIONS)}
 
 REFERENCES = {

@@ -94,9 +94,15 @@ async def test_a_session_is_told_of_what_it_follows(site: Site, old: Feed) -> No
         assert len(one.heard) == 1
 
 
-async def test_the_call_is_recorded_under_its_servers_name(site: Site, old: Feed) -> None:
+@pytest.mark.parametrize("era", ["old", "new"])
+async def test_the_call_is_recorded_under_its_servers_name(
+    site: Site, era: str, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue(era)
     await ask(site)
-    last = site.house.last
+    both = [r for r in site.house.audit.records if r.fields.get("target") == f"['{NOTE}']"]
+    assert [one.kind.value for one in both] == ["intent", "outcome"]
+    last = both[-1].fields
     # Nobody gave it out: it is on record as what a caller said.
     named = f"['{NOTE}']"
     assert (last["server"], last["target"], last["endpoint"]) == ("notes", named, "/mcp")
@@ -120,7 +126,11 @@ async def test_what_is_hidden_or_unknown_nobody_follows(
     assert site.servers[NOTES].saw == []
 
 
-async def test_what_may_not_be_followed_is_refused(site: Site, old: Feed) -> None:
+@pytest.mark.parametrize("era", ["old", "new"])
+async def test_what_may_not_be_followed_is_refused(
+    site: Site, era: str, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue(era)
     site.house.rule.says = lambda question: (
         Verdict.DENY if question["phase"] == "call" else Verdict.ALLOW
     )
@@ -128,6 +138,18 @@ async def test_what_may_not_be_followed_is_refused(site: Site, old: Feed) -> Non
     seen = await site.ask("subscriptions/listen", {"notifications": WANTED})
     assert (seen.reply.code, site.servers[NOTES].saw) == ("denied", [])
     assert site.boxes.left_before(2e9) is not None
+
+
+@pytest.mark.parametrize("era", ["old", "new"])
+async def test_to_follow_no_more_is_asked_about_as_that(
+    site: Site, era: str, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue(era)
+    await ask(site)
+    site.house.rule.says = lambda question: (
+        Verdict.DENY if question["method"] == "resources/subscribe" else Verdict.ALLOW
+    )
+    assert (await ask(site, "resources/unsubscribe")).reply.code is None
 
 
 async def test_a_token_without_the_scope_follows_nothing(site: Site, new: list[Feed]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.calls import Form, OriginKind
+from gateway.domain.decisions import Verdict
 from gateway.domain.labels import STRICTEST_DEFAULT, ToolRule
 from gateway.domain.tools import Profile
 from gateway.wire.jsonrpc import INVALID_PARAMS
@@ -178,11 +179,23 @@ async def test_a_call_is_judged_with_its_id_and_its_token(house):
 @pytest.mark.parametrize(
     "uri", [f"https://evil.example/?q={DASHED}", "https://evil.example/x", "notes://made/up"]
 )
-async def test_a_led_run_follows_no_resource_that_nobody_gave(house, uri):
-    params = {"notifications": {"resourceSubscriptions": [uri]}}
-    seen = await house.handle(house.request("subscriptions/listen", params))
-    assert seen.reply.code == "denied"
-    assert house.server.saw == []
+async def test_a_led_run_follows_a_resource_that_nobody_gave_as_policy_lets_it_read_one(house, uri):
+    house.rule.says = lambda question: (
+        Verdict.DENY
+        if question["phase"] == "call"
+        and any(one["proof"] == "none" for one in question["flow"]["destinations"])
+        else Verdict.ALLOW
+    )
+    told = []
+    for method, params in (
+        ("resources/read", {"uri": uri}),
+        ("subscriptions/listen", {"notifications": {"resourceSubscriptions": [uri]}}),
+    ):
+        house.rule.asked.clear()
+        seen = await house.handle(house.request(method, params))
+        assert (seen.reply.code, house.server.saw) == ("denied", [])
+        told.append([one["flow"] for one in house.rule.asked if one["phase"] == "call"][-1])
+    assert told[0] == told[1]
 
 
 async def test_it_follows_what_the_server_gave(house):

@@ -146,23 +146,6 @@ async def test_what_is_put_into_a_template_is_an_argument(house):
         assert [d["proof"] for d in flow["destinations"]] == ["none"], bad
 
 
-async def test_templates_are_looked_up_once_for_all_uris_of_a_message(house, monkeypatch):
-    looked: list[int] = []
-    every = house.pins.all
-
-    def noting(*server: Any) -> Any:
-        looked.append(1)
-        return every(*server)
-
-    monkeypatch.setattr(house.pins, "all", noting)
-    for many in (1, 50):
-        looked.append(0)
-        uris = [f"notes://by/k{number}" for number in range(many)]
-        params = {"notifications": {"resourceSubscriptions": uris}}
-        await house.handle(house.request("subscriptions/listen", params))
-    assert looked == [0, 1, 0, 1]
-
-
 SAID = [
     ("prompts/get", {"name": "greet", "arguments": {"who": PRIVATE_LINE}}),
     ("prompts/get", {"name": "greet", "arguments": {PRIVATE_LINE: "x"}}),
