@@ -155,15 +155,18 @@ class Rewriter:
     def _encoded(self, text: str) -> str:
         """Return base64 text written anew: a text is changed, a picture passes, all else is withheld.
 
-        What is in no proper base64 is a text; some readers decode it nevertheless.
+        What is in no proper base64 is a text; some readers decode it nevertheless. What shows something
+        as it stands there may be no base64 to whoever wrote it, whatever it decodes to.
         """
         octets = octets_in(text)
         if octets is None:
             return _encode(self.mark) if self._in_clear(_decoded(text)) else self.text(text)
         if (told := _text_in(octets)) is not None:
-            return _encode(self.text(told)) if octets else text
-        clear = octets.startswith(_MEDIA) and not self._in_clear(octets)
-        return text if clear else _encode(self.mark)
+            anew = _encode(self.text(told))
+        else:
+            clear = octets.startswith(_MEDIA) and not self._in_clear(octets)
+            anew = text if clear else _encode(self.mark)
+        return _encode(self.mark) if self.shows(anew) else anew
 
     def _in_clear(self, octets: bytes) -> bool:
         return self.shows(octets.decode("latin-1"))

@@ -6,6 +6,8 @@ from secrets import choice
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.dlp.detector import Detector
 from gateway.dlp.masking import Masker
@@ -217,3 +219,56 @@ def test_many_edges_take_as_long_as_their_texts() -> None:
     assert {block["text"] for block in masked} == {"x [email]", "[email] "}
     (row,) = told(scan(DETECTOR, {"content": blocks}))
     assert row["count"] == 20_000
+
+
+IN_CLEAR = "4465275426002687"
+"""A card's number, and the base64 of a text of nine letters."""
+CLEAR_IN_A_PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n\0").decode() + f"+{KEY}+++"
+
+
+@pytest.mark.parametrize(
+    ("named", "said"), [("card", IN_CLEAR), ("credential", CLEAR_IN_A_PICTURE)], ids=str
+)
+@pytest.mark.parametrize(
+    "holds",
+    [
+        lambda said: {"contents": [{"uri": "a", "blob": said}]},
+        lambda said: {"content": [{"type": "resource", "resource": {"blob": said}}]},
+        lambda said: {"content": [{"type": "image", "mimeType": "image/png", "data": said}]},
+        lambda said: {"structuredContent": {"mimeType": "text/plain", "data": said}},
+    ],
+    ids=range(4),
+)
+@pytest.mark.parametrize("duty", ["mask", "tokenize", "drop"])
+def test_what_stands_in_the_clear_is_masked_though_it_decodes_to_something(
+    named: str, said: str, holds: Any, duty: str
+) -> None:
+    masked = json.dumps(masker(**{duty: [named]}).of(holds(said)))
+    assert base64.b64encode(b"[masked]").decode() in masked
+    assert KEY not in masked
+    assert IN_CLEAR not in masked
+
+
+HELD = st.sampled_from([IN_CLEAR, CLEAR_IN_A_PICTURE, PICTURE, *(t for _, t in THERE.values())])
+MADE = st.builds(lambda text: base64.b64encode(text.encode()).decode(), HELD)
+BLOCKS = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["text", "image", "resource"]),
+        "mimeType": st.just("text/plain"),
+        "data": HELD | MADE,
+        "blob": HELD | MADE,
+        "text": HELD | MADE,
+    },
+)
+DOCUMENTS = st.recursive(
+    BLOCKS | HELD | st.just(4111111111111111),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(HELD, inner, max_size=2),
+    max_leaves=5,
+)
+ALL = sorted(set(DETECTOR.groups.values()))
+
+
+@given(DOCUMENTS)
+def test_of_what_is_masked_nothing_is_found_again(content: Any) -> None:
+    assert scan(DETECTOR, masker(mask=ALL).of({"content": content})) == ()

@@ -1,5 +1,6 @@
 """Values that a `redact` duty names by path, wherever else they stand: found however many they are."""
 
+import json
 from typing import Any
 
 import pytest
@@ -43,3 +44,14 @@ def test_values_that_overlap_are_hidden_together(others: int) -> None:
     assert found.stand_in("..abcdef")
     assert not found.stand_in("abcde")
     assert Literals(["abc"]).blotted("abc", "*") == "abc"
+
+
+@pytest.mark.parametrize("value", ["wqDCoMKg", "4465275426002687"])
+def test_a_value_is_hidden_where_base64_is_expected_though_it_decodes_to_something(
+    value: str,
+) -> None:
+    found = hidden([value], parts=[{"blob": value}, {"mimeType": "text/plain", "data": value}])
+    assert value not in json.dumps(found)
+    by_pattern = Obligation(duty=Duty.REDACT, detail={"patterns": [value]})
+    met = meet([by_pattern], {"contents": [{"uri": "a", "blob": value}]})
+    assert value not in json.dumps(met)
