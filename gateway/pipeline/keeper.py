@@ -15,7 +15,6 @@ from gateway.domain.tools import (
     Pin,
     Profile,
     Sighting,
-    Target,
     UpstreamId,
 )
 from gateway.errors import PolicyUnavailable
@@ -85,10 +84,10 @@ class PinKeeper:
         kind: Kind,
         items: Sequence[Any],
         server_version: str = "",
-    ) -> list[Target]:
-        """Take note of `items`, durably, and return the targets they are for, in their order.
+    ) -> list[Manifest]:
+        """Take note of `items`, durably, and return the definitions that they are, in their order.
 
-        An item that cannot be pinned, because it is malformed or ambiguous, has no target.
+        An item that cannot be pinned, because it is malformed or ambiguous, is none.
 
         Raises:
             AuditUnavailable: A change could not be recorded; nothing of it was stored.
@@ -123,7 +122,7 @@ class PinKeeper:
         ]
         if changed:
             await self._note(changed)
-        return [manifest.target for manifest in shown]
+        return shown
 
     def _known(self, server: UpstreamId, profile: Profile, kind: Kind) -> dict[str, Pin]:
         return {

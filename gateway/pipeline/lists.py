@@ -12,7 +12,7 @@ from gateway.domain.icons import icons_are_safe
 from gateway.domain.nodes import amount
 from gateway.domain.tools import Kind, Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.domain.vocabulary import confusing
-from gateway.errors import PinPending, UnknownTool
+from gateway.errors import PinDrift, PinPending, UnknownTool
 from gateway.pins.portable import shown_to
 from gateway.pins.ui import interface_item, named_interfaces
 from gateway.pins.verify import verify
@@ -76,8 +76,8 @@ class ListFilter:
         call = permit.call
         if kind is Kind.RESOURCE:
             return await self._resources(permit, items, masker_for)
-        targets = await self._keeper.compare(call.server, call.profile, kind, items)
-        found = [(target, self._pins.find(target, call.profile)) for target in targets]
+        compared = await self._keeper.compare(call.server, call.profile, kind, items)
+        found = [(one.target, self._pins.find(one.target, call.profile)) for one in compared]
         usable = [(t, pin) for t, pin in found if pin is not None and self.is_served(pin)]
         visible = await self._visibility.of(call, permit.principal, usable)
         hosts = self._portable.get(call.server, ()) if kind is Kind.TOOL else ()
@@ -119,10 +119,14 @@ class ListFilter:
         if self._pins.find(target, call.profile) is None and uri not in self._named(call):
             raise UnknownTool("no tool names this interface", detail=str(target))
         item = interface_item(uri, result)
-        if not await self._keeper.compare(call.server, call.profile, Kind.RESOURCE, [item]):
+        compared = await self._keeper.compare(call.server, call.profile, Kind.RESOURCE, [item])
+        if not compared:
             raise PinPending("this interface cannot be pinned", detail=str(target))
         pin = self._pins.find(target, call.profile)
-        verify(target, pin, identity=self._identities[call.server])
+        pinned = verify(target, pin, identity=self._identities[call.server])
+        # What is in force need not be what was read: there is no approved text to give out in its place.
+        if not pinned.manifest.is_same(compared[0]):
+            raise PinDrift("this interface is another one than was approved", detail=str(target))
 
     def _named(self, call: Call) -> list[str]:
         return named_interfaces(

@@ -139,6 +139,17 @@ async def test_an_interface_that_is_another_one_than_approved_is_withheld(other:
     assert (await read(house, page())).code == "pin_drift"
 
 
+async def test_where_the_approved_interface_stays_in_force_no_other_one_is_given_out():
+    house = await house_with_interface()
+    await read(house, page())
+    await house.approve(Kind.RESOURCE, URI)
+    house.rule.pin = "serve_approved"
+    for _ in range(2):
+        seen = await read(house, page("<b>Evil</b>"))
+        assert (seen.code, b"Evil" in seen.bytes) == ("pin_drift", False)
+    assert (await read(house, page())).json["result"] == page()
+
+
 async def test_an_interface_that_no_tool_names_is_neither_filed_nor_given_out():
     house = await house_with_interface()
     seen = await read(house, page(), "ui://mail/other")
