@@ -120,7 +120,7 @@ def _part(name: str, inner: Any, budget: "_Budget") -> Any:
         found = budget.kept(inner)
         return found if found or name == "content" else _NOTHING
     if name == "completion" and isinstance(inner, dict):
-        about = {each: inner[each] for each in _OF_VALUES if _is_scalar(inner.get(each))}
+        about = {each: inner[each] for each in _OF_VALUES if _is_number(inner.get(each))}
         return {**about, "values": budget.texts(inner.get("values"))}
     return _NOTHING
 
@@ -180,15 +180,16 @@ def _holds_text(inner: Any) -> bool:
     return isinstance(inner, dict) and "text" in inner
 
 
-def _is_scalar(content: Any) -> bool:
-    return isinstance(content, bool | int | float)
+def _is_number(content: Any) -> bool:
+    """Whether `content` is a number or a truth that says no more than a short word does."""
+    return isinstance(content, bool | int | float) and len(str(content)) <= _SHORT
 
 
 def _is_short(content: Any) -> bool:
     """Whether `content` is one word about an answer, and as long as such words are."""
     if isinstance(content, str):
         return len(content) <= _SHORT
-    return content is None or _is_scalar(content)
+    return content is None or _is_number(content)
 
 
 def _size(content: Mapping[str, Any]) -> int:

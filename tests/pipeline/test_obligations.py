@@ -149,6 +149,7 @@ def test_text_is_cut_by_bytes_and_what_cannot_be_cut_is_left_out(limit, before, 
 
 
 LONG = "x" * 65
+NUMBERS = "7" * 65
 
 
 @pytest.mark.parametrize(
@@ -156,6 +157,8 @@ LONG = "x" * 65
     [
         ({"resultType": LONG, "isError": True, "ttlMs": 5}, {"isError": True, "ttlMs": 5}),
         ({"level": {"a": "b"}, "code": ["b"], "resultType": "complete"}, {"resultType": "complete"}),
+        ({"ttlMs": int(NUMBERS), "code": -int(NUMBERS), "total": int(NUMBERS[:64])}, {"total": int(NUMBERS[:64])}),
+        ({"progress": 1e-300, "requestId": None}, {"progress": 1e-300, "requestId": None}),
         ({"contents": [{"uri": LONG, "text": "a"}]}, {}),
         ({"contents": [{"uri": "u:a", "text": "hello"}]}, {"contents": [{"uri": "u:a", "text": "he"}]}),
         ({"content": [{"type": LONG, "text": ""}]}, {"content": []}),
@@ -164,6 +167,10 @@ LONG = "x" * 65
         ({"messages": [{"role": LONG, "content": {"type": "text", "text": "a"}}]}, {}),
         (
             {"completion": {"total": {"a": "b"}, "hasMore": LONG, "values": ["a"]}},
+            {"completion": {"values": ["a"]}},
+        ),
+        (
+            {"completion": {"total": int(NUMBERS), "hasMore": None, "values": ["a"]}},
             {"completion": {"values": ["a"]}},
         ),
         (
