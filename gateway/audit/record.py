@@ -180,7 +180,7 @@ class _Rules:
     def written(self, members: dict[str, Any], record: AuditRecord) -> tuple[dict[str, Any], bytes]:
         """Add what may be written of the fields to `members`; return all that is, and its bytes."""
         fields = record.fields
-        level = self.levels.of(fields)
+        level = self.levels.of(fields, record.tool)
         ordered, told, anew = _in_order(tuple(fields))
         for name in ordered:
             if name in _STANDING:

@@ -22,7 +22,6 @@ _MOST_NAMES = 4096
 _LONGEST_KEPT = 64
 _DEEPEST = 32
 """Levels of the arguments' shape that are kept; what is deeper is hashed as one."""
-_TOOL_CALL = "tools/call"
 
 # What is no plain identifier may be data itself, such as an address that maps to something.
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}", re.ASCII)
@@ -85,8 +84,8 @@ class Levels:
             all_ += [*([server.level] if server.level else ()), *server.tools.values()]
         self._strictest = min(all_, key=lambda level: _STRICTEST_FIRST.index(level.redaction))
 
-    def of(self, fields: Mapping[str, Any]) -> Level:
-        """Return the level of a record with these fields."""
+    def of(self, fields: Mapping[str, Any], tool: str = "") -> Level:
+        """Return the level of a record with these fields, which is about `tool`, or about none."""
         server = fields.get("server")
         if server == OWN:
             # A program, and a call that names another tool, carry the arguments of any tool.
@@ -94,10 +93,7 @@ class Levels:
         known = self._servers.get(server) if isinstance(server, str) else None
         if known is None:
             return self._everywhere
-        if fields.get("method") == _TOOL_CALL and isinstance(tool := fields.get("target"), str):
-            found = known.tools.get(tool, known.level)
-        else:
-            found = known.level
+        found = known.tools.get(tool, known.level) if tool else known.level
         return found or self._everywhere
 
 

@@ -40,6 +40,8 @@ class AuditRecord:
     """What stands for members in an earlier record of the same call, kept by whoever writes them."""
     whose: str = field(default="", compare=False, repr=False)
     """Whose turn it takes to write much down: the `Principal.person` whose call it is about."""
+    tool: str = field(default="", compare=False, repr=False)
+    """The tool that it is about, by whatever message: its level says what may be written down."""
 
 
 UNPLACED: Final = -1

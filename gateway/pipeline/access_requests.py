@@ -250,5 +250,9 @@ class AccessRequests:
             "reasons": [{"code": "withdrawn", "message": about}],
         }
         return AuditRecord(
-            kind=RecordKind.APPROVAL, time=self._clock(), id=self._new_id(), fields=fields
+            kind=RecordKind.APPROVAL,
+            time=self._clock(),
+            id=self._new_id(),
+            fields=fields,
+            tool=name if request.target.kind is Kind.TOOL else "",
         )

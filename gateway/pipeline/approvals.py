@@ -407,7 +407,11 @@ class Approvals:
             ],
         }
         return AuditRecord(
-            kind=RecordKind.APPROVAL, time=self._clock(), id=self._new_id(), fields=fields
+            kind=RecordKind.APPROVAL,
+            time=self._clock(),
+            id=self._new_id(),
+            fields=fields,
+            tool=trail.tool,
         )
 
 

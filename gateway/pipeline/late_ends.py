@@ -103,7 +103,9 @@ class LateEnds:
             "reasons": [{"code": code, "message": _WHY[stage]}],
             "duration_us": max(0, round((now - late.began) * 1e6)),
         }
-        return AuditRecord(kind=RecordKind.OUTCOME, time=now, id=self._new_id(), fields=fields)
+        return AuditRecord(
+            kind=RecordKind.OUTCOME, time=now, id=self._new_id(), fields=fields, tool=late.target
+        )
 
 
 def _end_of(late: LateCall) -> str:

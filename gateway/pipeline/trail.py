@@ -123,6 +123,8 @@ class Trail:
         """Whether an outcome was made of it, which is on record once it was handed to the log."""
         self.is_late = False
         """Whether the answer is late: the outcome is recorded when that has come."""
+        self.tool = ""
+        """Which tool it is about, if it is about one: by that one's level it is written down."""
         self._taken = None
         self._stands: dict[str, tuple[Any, ...]] = {}
         self._asked: Mapping[str, Any] | None = None
@@ -191,6 +193,7 @@ class Trail:
         `is_named` says that its name is one that its server gave it. What a caller made up is as
         much an argument as all else that they say, and kept as such.
         """
+        self.tool = target.name if target.kind is Kind.TOOL else ""
         self._fields["target"] = target.name if is_named else quoted_name(target.name)
         self._fields["arguments"] = arguments
         if pin_digest:
@@ -225,6 +228,7 @@ class Trail:
         trail.decision_id = late.decision["id"]
         trail.intent_id = late.record
         trail.sent = True
+        trail.tool = late.target
         trail.restored(call)
         trail._began = late.began
         trail._fields = {**late.joined, "method": call.message.method, "verdict": "allow"}
@@ -242,6 +246,7 @@ class Trail:
 
     def about(self, late: LateCall) -> None:
         """Note that this is about an earlier call, whose answer is late."""
+        self.tool = late.target
         self._fields["parent"] = late.decision["id"]
 
     def task(self, *, counts: bool) -> None:
@@ -442,6 +447,7 @@ class Trail:
             fields=fields,
             stands=self._stands,
             whose=self._whose,
+            tool=self.tool,
         )
 
 

@@ -43,10 +43,11 @@ SECRETS = {
 }
 
 
-def written(level, *, server="mail", target="send", method="tools/call", held=(HELD,), **fields):
+def written(level, *, server="mail", target="send", kind="tool", held=(HELD,), **fields):
     encoder = encoder_of(level, held=held)
-    told = {"server": server, "target": target, "method": method, **fields}
-    record = AuditRecord(kind=RecordKind.INTENT, time=1.0, id="a1", fields=told)
+    told = {"server": server, "target": target, "method": "tools/call", **fields}
+    tool = target if kind == "tool" else ""
+    record = AuditRecord(kind=RecordKind.INTENT, time=1.0, id="a1", fields=told, tool=tool)
     return orjson.loads(encoder.encode(record).body)
 
 
@@ -179,27 +180,43 @@ LEVELS = Levels(
 
 
 @pytest.mark.parametrize(
-    ("server", "target", "method", "found"),
+    ("server", "target", "kind", "found"),
     [
-        ("mail", "send", "tools/call", None),
-        ("mail", "search", "tools/call", {"a": "b"}),
-        ("notes", "read", "tools/call", {"a": "b"}),
-        ("notes", "write", "tools/call", {"a": of("b")}),
-        ("web", "read", "tools/call", {"a": of("b")}),
+        ("mail", "send", "tool", None),
+        ("mail", "search", "tool", {"a": "b"}),
+        ("notes", "read", "tool", {"a": "b"}),
+        ("notes", "write", "tool", {"a": of("b")}),
+        ("web", "read", "tool", {"a": of("b")}),
         # What is no tool has its server's level, whatever it is called.
-        ("notes", "read", "prompts/get", {"a": of("b")}),
-        ("mail", "send", "elicitation/create", {"a": "b"}),
+        ("notes", "read", "prompt", {"a": of("b")}),
+        ("mail", "send", "server_request", {"a": "b"}),
         # Our own tools carry the arguments of others: the strictest level of all holds.
-        ("", "call_tool", "tools/call", None),
-        ("", "run_code", "tools/call", None),
+        ("", "call_tool", "tool", None),
+        ("", "run_code", "tool", None),
     ],
 )
+@pytest.mark.parametrize("method", ["tools/call", "tasks/update", "x/y"])
 def test_a_tools_own_level_goes_before_its_servers_and_that_before_everybodys(
-    server, target, method, found
+    server, target, kind, found, method
 ):
-    record = written(LEVELS, server=server, target=target, method=method, arguments={"a": "b"})
+    about = {"server": server, "target": target, "kind": kind, "method": method}
+    record = written(LEVELS, **about, arguments={"a": "b"})
     assert record.get("arguments") == found
     assert ("arguments_hmac" in record) is (found is not None)
+
+
+@pytest.mark.parametrize(
+    ("target", "found"), [("send", {"path": "$.a"}), ("search", {"path": "$.a", "value": "b"})]
+)
+def test_where_data_went_is_told_by_the_same_level(target, found):
+    places = [{"path": "$.a", "value": "b"}]
+    method = "tasks/update"
+    record = written(
+        LEVELS, target=target, method=method, arguments={"a": "b"}, destinations=places
+    )
+    (told,) = record["destinations"]
+    assert {name: inner for name, inner in told.items() if name != "value_hmac"} == found
+    assert ("value_hmac" in told) is (target == "search")
 
 
 # Where data went.

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.audit.redaction import Level, Levels, Redaction, ServerLevels
 from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.labels import Integrity, ToolRule
 from gateway.domain.late import MOST_ASKED, Progress, Stage, ended
@@ -17,6 +18,8 @@ from gateway.pipeline.trail import Trail
 from gateway.storage.claims import ProcessClaims
 from gateway.wire import jsontext
 from gateway.wire.extensions import TASKS
+from gateway.wire.operations import ELICIT
+from tests.audit.encoders import encoder_of
 from tests.pipeline.house import (
     ALICE,
     MAIL,
@@ -487,6 +490,45 @@ async def test_a_question_of_the_servers_is_judged_and_its_answer_as_another_rou
     sent = len(server.saw)
     seen = await about(house, "tasks/update", handle, inputResponses=answers)
     assert (seen.json["result"], len(server.saw)) == ({"resultType": "complete"}, sent)
+
+
+async def test_every_record_of_a_task_is_written_by_the_level_of_its_tool(
+    house: House, server: Works
+) -> None:
+    hidden = ServerLevels(tools={"search": Level(redaction=Redaction.NONE)})
+    encoder = encoder_of(Levels(Level(redaction=Redaction.FULL), {"mail": hidden}))
+    house.gate.people["alice"] = replace(ALICE, user_id="u_alice")
+    handle = await begin(house, q="ducks")
+    server.status, server.more = "input_required", {"inputRequests": {"one": ASKS}}
+    await look(house, handle)
+    answers = {"one": {"action": "accept", "content": {"who": "geese"}}}
+    for verdict in (Verdict.DENY, Verdict.ASK, Verdict.ALLOW):
+        house.rule.says = lambda q, verdict=verdict: (
+            verdict if q["phase"] == "call" else Verdict.ALLOW
+        )
+        await about(house, "tasks/update", handle, inputResponses=answers)
+    server.completes({"content": [], "structuredContent": {"a": 1}})
+    await look(house, handle)
+    await look(house, handle)
+    told = [
+        r for r in house.audit.records if r.kind.value != "pin" and r.fields["method"] != ELICIT
+    ]
+    assert {record.fields["method"] for record in told} == {
+        "tools/call", "tasks/get", "tasks/update", "approvals.ask",
+    }  # fmt: skip
+    assert {record.tool for record in told} == {"search"}
+    written = [encoder.encode(record).body for record in told]
+    assert [body for body in written if b"arguments" in body or b"ducks" in body] == []
+    assert [body for body in written if b"geese" in body] == []
+
+
+async def test_what_nobody_asked_for_in_time_is_written_by_the_level_of_its_tool(
+    house: House, server: Works
+) -> None:
+    await begin(house)
+    house.now += 700
+    await house.ends.settle()
+    assert (house.last["code"], house.audit.records[-1].tool) == ("task_expired", "search")
 
 
 async def test_in_a_run_that_has_read_what_is_private_an_answer_is_policys_to_judge() -> None:
