@@ -40,7 +40,21 @@ def hear(data: bytes, limits: WireLimits) -> ServerMessage:
         UpstreamFailed: As `read_server_message`.
 
     """
-    message = _in_its_frame(parsed_message(data, limits))
+    return theirs(parsed_message(data, limits))
+
+
+def theirs(message: ServerMessage) -> ServerMessage:
+    """Return `message`, which a server said, as `hear` does: also one that stood within another.
+
+    Raises:
+        UpstreamFailed: As `require_plain`.
+
+    """
+    frame = _FRAME_OF_AN_ANSWER if message.form is Form.RESPONSE else _FRAME
+    strange = message.content.keys() - frame
+    if strange:
+        message = _in_its_frame(message, frame)
+    data = message.data
     if _may_speak_for_us(data):
         message = _without_ours(message)
     require_plain(message)
@@ -48,14 +62,12 @@ def hear(data: bytes, limits: WireLimits) -> ServerMessage:
     return without_unsafe_icons(message) if has_icons else message
 
 
-def _in_its_frame(message: ServerMessage) -> ServerMessage:
+def _in_its_frame(message: ServerMessage, frame: frozenset[str]) -> ServerMessage:
     """Return `message` without what stands beside its result, error or params.
 
     Nobody judges what stands there, and JSON-RPC knows nothing there.
     """
-    frame = _FRAME_OF_AN_ANSWER if message.form is Form.RESPONSE else _FRAME
-    strange = message.content.keys() - frame
-    if not strange or confusing(message.content, "message") is not None:
+    if confusing(message.content, "message") is not None:
         return message  # what may be taken for a part of it is refused
     kept = {name: inner for name, inner in message.content.items() if name in frame}
     return replace(message, content=kept, data=jsontext.write(kept).encode())

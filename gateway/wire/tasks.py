@@ -20,6 +20,7 @@ from gateway.wire import headers as names
 from gateway.wire import jsontext
 from gateway.wire.bare_results import span_ms
 from gateway.wire.extensions import TASKS, with_params
+from gateway.wire.in_our_name import theirs
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY, meta_of
 from gateway.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from gateway.wire.rounds import REQUESTS, RESPONSES, STATE
@@ -204,11 +205,13 @@ def towards(
 
 
 def response(id_: str | int | None, member: str, content: Mapping[str, Any]) -> ServerMessage:
-    """Return a response whose `result` or `error` is `content`, as if it had come by itself."""
+    """Return a response whose `result` or `error` a server has said is `content`.
+
+    It is as if it had come by itself: what is taken out of any message of a server's is not in it.
+    """
     whole = {"jsonrpc": "2.0", "id": id_, member: content}
-    return ServerMessage(
-        form=Form.RESPONSE, method="", id=id_, content=whole, data=jsontext.write(whole).encode()
-    )
+    data = jsontext.write(whole).encode()
+    return theirs(ServerMessage(form=Form.RESPONSE, method="", id=id_, content=whole, data=data))
 
 
 def remark(text: str) -> ServerMessage:
