@@ -382,7 +382,7 @@ class Admission:
         target = Target(server=call.server, kind=kind, name=target_name(operation, params))
         known = self._prepared.find(call, principal, target)
         if known is not None:
-            trail.target(target, known.digest, said(call.message))
+            trail.target(target, known.digest, said(call.message, call.written))
             return known
         # Before anything is looked up: what changes meanwhile has changed for the next call.
         epoch = self._epoch.now
@@ -391,7 +391,7 @@ class Admission:
             call, principal, target.name
         )
         digest = shown_digest(pin)
-        trail.target(target, digest, said(call.message), is_named=is_named)
+        trail.target(target, digest, said(call.message, call.written), is_named=is_named)
         if pin is not None and all(await self._visibility.of(call, principal, [(target, pin)])):
             # What stands for more than itself is told by its caller's words, and what ends, ends.
             lasts = pin.target == target and pin.expires_at is None
@@ -516,7 +516,7 @@ class Admission:
         restored = await self._sensitive.restored(call, principal, run, pin)
         if not restored.restored:
             return restored
-        trail.arguments = said(replace(restored.message, params=restored.params_as_written))
+        trail.arguments = said(restored.message, restored.written)
         return trail.restored(restored)
 
     def _verified(self, call: Call, target: Target, pin: Pin | None) -> Pinned:

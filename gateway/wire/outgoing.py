@@ -117,8 +117,10 @@ def has_place(message: Message, member: str) -> bool:
     return member in PARTS.get(message.method, {})
 
 
-def said(message: Message) -> Mapping[str, Any]:
+def said(message: Message, written: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
     """Return all that `message` says beside its target's approved name, as one object of arguments.
+
+    With `written`, the params as its caller wrote them, it is what the message says in those.
 
     Of a tool's or a prompt's these are the arguments, and whatever else goes out stands beside them.
     It is what policy, the review, the record and people are told; nothing in it is left out but what
@@ -128,7 +130,7 @@ def said(message: Message) -> Mapping[str, Any]:
         ProtocolError: Nobody could tell an argument from what stands beside it.
 
     """
-    params = message.params
+    params = message.params if written is None else written
     if message.method not in {"tools/call", "prompts/get"}:
         return {name: params[name] for name in params if name != _META}
     arguments = params.get("arguments") or {}

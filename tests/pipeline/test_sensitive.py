@@ -12,6 +12,7 @@ from gateway.domain.decisions import Decision, Duty, Obligation, Verdict
 from gateway.domain.flow import Task
 from gateway.domain.labels import Effect, ToolRule
 from gateway.domain.tools import OWN, Kind, Profile
+from gateway.errors import UpstreamFailed
 from gateway.pipeline import sensitive
 from gateway.storage import late_calls
 from gateway.wire.extensions import TASKS, with_params
@@ -314,6 +315,57 @@ async def test_where_a_tasks_question_is_answered_tokens_stay_tokens(verdict: Ve
     said = json.dumps(kept, default=str)
     assert "<IBAN:1>" in said
     assert IBAN not in said
+
+
+@pytest.fixture
+async def waiting() -> tuple[House, str]:
+    """Return a house with a task that was called with a token and asks something, and its handle."""
+    rule = ToolRule(effect=Effect.EGRESS, destination=("to",), payload=("body",))
+    house = House(extensions=frozenset({TASKS}), tools={"send": rule})
+    house.gate.people["alice"] = replace(ALICE, trusted_host=True)
+    house.rule.says = says
+    await house.approve_all()
+    await reads(house, f"pay {IBAN}")
+    server = Works(house)
+    handle = await begin(house, "send", to="<IBAN:1>", body="x")
+    server.status, server.more = "input_required", {"inputRequests": {"one": ASKS}}
+    await look(house, handle)
+    return house, handle
+
+
+@pytest.mark.parametrize("why", ["its list cannot be read", "it is not visible any more"])
+async def test_an_answer_that_is_refused_at_once_stands_on_record_with_tokens(
+    waiting: tuple[House, str], why: str
+) -> None:
+    house, handle = waiting
+    if why == "its list cannot be read":
+
+        async def fails() -> None:
+            raise UpstreamFailed(why)
+
+        house.catalogs.first = fails
+    else:
+        house.rule.digest = "sha256:another"
+        house.rule.says = lambda q: Verdict.DENY if q["phase"] == "list" else says(q)
+    answers = {"one": {"action": "accept", "content": {"yes": True}}}
+    seen = await about(house, "tasks/update", handle, inputResponses=answers)
+    assert seen.code in {"upstream_failed", "unknown_tool"}
+    assert house.last["arguments"] == {"to": "<IBAN:1>", "body": "x", "inputResponses": answers}
+    kept = [{n: f for n, f in r.fields.items() if n != "result"} for r in house.audit.records]
+    assert IBAN not in json.dumps(kept, default=str)
+
+
+async def test_a_tasks_tokens_are_put_back_once(waiting: tuple[House, str]) -> None:
+    """What one stands for may look like another."""
+    house, handle = waiting
+    (late,) = house.late.unsettled(now=9e9)
+    looks = {**late.params, "arguments": {"to": IBAN, "body": "<IBAN:1>"}}
+    house.late._book.keep(replace(late, params=looks))
+    answers = {"one": {"action": "accept", "content": {"yes": True}}}
+    await about(house, "tasks/update", handle, inputResponses=answers)
+    told = [q for q in house.rule.asked if q["phase"] == "call"][-1]["arguments"]
+    assert told == {"to": IBAN, "body": "<IBAN:1>", "inputResponses": answers}
+    assert house.last["arguments"] == {"to": "<IBAN:1>", "body": "x", "inputResponses": answers}
 
 
 async def test_room_for_a_task_is_looked_for_as_it_is_taken(
