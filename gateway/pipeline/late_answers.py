@@ -28,9 +28,7 @@ from gateway.pins.verify import verify
 from gateway.pipeline.decide import Subject, call_question, late_permit
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.late_ends import LateEnds
-from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.release import Release
-from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.sensitive import Edge
 from gateway.pipeline.serverside import ServerRequests
@@ -70,7 +68,6 @@ class LateAnswers:
         rules: Rules,
         pins: PinStore,
         catalogs: Catalogs,
-        memory: ProvenanceMemory,
         seal_key: bytes,
         clock: Clock,
         new_id: Callable[[], str],
@@ -83,7 +80,6 @@ class LateAnswers:
         self._rules = rules
         self._pins = pins
         self._catalogs = catalogs
-        self._rounds = Rounds(given=memory.given, seal_key=seal_key)
         self._seal_key = seal_key
         self._clock = clock
         self._new_id = new_id
@@ -189,7 +185,9 @@ class LateAnswers:
         open_ = {n: r for n, r in seen.requests.items() if n not in late.progress.answered}
         if not open_:
             return self._told(late, Status.WORKING, **message)
-        asked = await self._asked(creating, late, open_, trail)
+        kept = await self._judged(creating, late, open_, trail)
+        asked = await self._asked(creating, kept, most_nodes(seen.size), trail) if kept else {}
+        await self._store.change(late.id, partial(asks, names=list(asked)))
         if not asked:
             message = {"statusMessage": _NOT_ASKED}
         return self._told(late, Status.INPUT_REQUIRED, **message, **{REQUESTS: asked})
@@ -207,10 +205,10 @@ class LateAnswers:
         told = jsontext.read_lenient(body, DEEPEST)["params"]
         return {"statusMessage": told.get("message", "")}
 
-    async def _asked(
+    async def _judged(
         self, creating: Permit, late: LateCall, requests: Mapping[str, Any], trail: Trail
     ) -> Mapping[str, Any]:
-        """Return those of the server's questions that its caller may be asked, each judged."""
+        """Return those of the server's questions that its caller may be asked, each judged by itself."""
         kept: dict[str, Any] = {}
         known = {*late.progress.asked}
         for name, request in requests.items():
@@ -230,9 +228,31 @@ class LateAnswers:
                 trail.withheld("inputRequests", error)
                 continue
             kept |= judged[REQUESTS]
-        self._rounds.note(creating, {REQUESTS: kept})
-        await self._store.change(late.id, partial(asks, names=list(kept)))
         return kept
+
+    async def _asked(
+        self, creating: Permit, kept: Mapping[str, Any], nodes: int, trail: Trail
+    ) -> Mapping[str, Any]:
+        """Return what of these questions is asked, judged together as the result that they would be.
+
+        One whose name may not be shown as it is nobody could answer.
+        """
+        who, id_ = creating.principal.person, creating.call.message.id
+        asking = {"resultType": "input_required", REQUESTS: kept}
+        try:
+            message = await finished(who, nodes, response, id_, "result", asking)
+            body = await self._release.response(creating, message, trail, asked=True)
+        except AuditUnavailable:
+            raise
+        except GatewayError as error:
+            trail.withheld(REQUESTS, error)
+            return {}
+        told = await finished(who, nodes, jsontext.read_lenient, body, DEEPEST)
+        shown = told["result"].get(REQUESTS)
+        asked = {n: shown[n] for n in shown if n in kept} if isinstance(shown, dict) else {}
+        if len(asked) < len(kept):
+            trail.withheld(REQUESTS, Denied("a name in it may not be shown as it is"))
+        return asked
 
     async def _creating(self, late: LateCall, permit: Permit, trail: Trail) -> Permit:
         """Return what the call went out with, as it would be judged now.

@@ -104,10 +104,13 @@ class Release:
         self._beginnings = beginnings
         self._rounds = Rounds(given=memory.given, seal_key=seal_key)
 
-    async def response(self, permit: Permit, message: ServerMessage, trail: Trail) -> bytes:
+    async def response(
+        self, permit: Permit, message: ServerMessage, trail: Trail, *, asked: bool = False
+    ) -> bytes:
         """Return the response that the caller may see: the bytes that came, where nothing changes it.
 
-        What it says has raised the run by then.
+        What it says has raised the run by then. If it `asked`, each of its questions was judged by
+        itself already, and what is left is what they say together.
 
         Raises:
             UpstreamFailed: It answers another request than the permit's.
@@ -121,7 +124,7 @@ class Release:
             return await self.error(permit, message, trail)
         result = message.result or {}
         if permit.access is not None:
-            return await self._content(permit, permit.access, message, trail)
+            return await self._content(permit, permit.access, message, trail, asked=asked)
         operation = find(Sender.CLIENT, permit.call.message.method)
         if operation is not None and operation.lists is not None:
             return await self._list(permit, operation, message, trail)
@@ -256,7 +259,13 @@ class Release:
         return decision
 
     async def _content(
-        self, permit: Permit, access: AccessRequest, message: ServerMessage, trail: Trail
+        self,
+        permit: Permit,
+        access: AccessRequest,
+        message: ServerMessage,
+        trail: Trail,
+        *,
+        asked: bool,
     ) -> bytes:
         """Judge a result (policy's phase `result`), remember it, and meet what was asked of it."""
         result = message.result or {}
@@ -280,7 +289,8 @@ class Release:
                 raise UpstreamFailed(
                     "the upstream server's answer is of an unknown type", detail=str(other)[:100]
                 )
-        result = await self._requests.inputs(permit, result)
+        if not asked:
+            result = await self._requests.inputs(permit, result)
         size, expected = len(message.data), self._expected(permit, access)
         label = await self._label(permit, access, expected, result=result, size=size, trail=trail)
         run = await self._raised(permit, label, trail)

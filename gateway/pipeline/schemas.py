@@ -15,11 +15,14 @@ from gateway.errors import Denied, InvalidArguments, UpstreamFailed
 from gateway.flow.schemas import identifier_fields
 from gateway.pins.members import Members, astray
 from gateway.pins.schemas import SchemaCheck, UnusableSchema
+from gateway.wire.rounds import REQUESTS, STATE
 
 _MOST_KEPT: Final = 4096
 _OCTETS: Final = 32 * 1024**2
 _READY: Final = 8
 """How many times its text's bytes a definition takes that was made ready."""
+_ASKING: Final = frozenset({"resultType", REQUESTS, STATE, "_meta"})
+"""All members of a result that is none yet."""
 
 
 class Approved:
@@ -183,7 +186,7 @@ class Schemas:
 
 
 def _unlike_schema(approved: Approved, result: Mapping[str, Any], size: int) -> tuple[str, ...]:
-    if not approved.promises:
+    if not approved.promises or _only_asks(result):
         return ()
     if "structuredContent" not in result:
         return ("$.structuredContent: is promised and missing",)
@@ -191,6 +194,11 @@ def _unlike_schema(approved: Approved, result: Mapping[str, Any], size: int) -> 
     return (
         () if check is None else tuple(map(str, check.problems(result["structuredContent"], size)))
     )
+
+
+def _only_asks(result: Mapping[str, Any]) -> bool:
+    """Whether `result` asks something, and holds nothing that could be taken for an answer."""
+    return REQUESTS in result and result.keys() <= _ASKING
 
 
 def given_arguments(params: Mapping[str, Any]) -> Any:

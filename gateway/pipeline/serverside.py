@@ -141,12 +141,14 @@ class ServerRequests:
         return result if judged == asked else {**result, REQUESTS: judged}
 
     async def _input(self, permit: Permit, request: Any) -> Mapping[str, Any]:
+        """Return a question as its method and its params: of what stands beside them no client knows."""
         if not isinstance(request, dict) or not isinstance(method := request.get("method"), str):
             raise _no_question()
-        params = request.get("params")
-        known = params if isinstance(params, dict) else {}
-        met = await self.judge(permit, method, known)
-        return request if met is known else {**request, "params": met}
+        params = request.get("params", {})
+        if not isinstance(params, dict):
+            raise _no_question()
+        met = await self.judge(permit, method, params)
+        return {"method": method, "params": met} if "params" in request else {"method": method}
 
     async def links(self, permit: Permit, error: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return `error` with each link judged that it sends the user to (MCP 2025-11-25, elicitation).

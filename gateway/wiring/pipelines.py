@@ -239,7 +239,6 @@ def pipelines(
         rules=rules,
         pins=store.pins,
         catalogs=crawler,
-        memory=carried.memory,
         seal_key=store.keys.seal,
         clock=now,
         new_id=new_id,

@@ -528,7 +528,6 @@ class House:
                 rules=self.rules,
                 pins=self.pins,
                 catalogs=self.catalogs,
-                memory=self.memory,
                 seal_key=KEY,
                 **shared,
             ),

@@ -486,12 +486,34 @@ async def test_an_input_that_a_result_asks_for_is_judged(
     assert b"elicitation" not in seen.bytes
 
 
-@pytest.mark.parametrize("asked", [[{"method": "elicitation/create"}], "a", {"a": None}])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [{"method": "elicitation/create"}],
+        "a",
+        {"a": None},
+        *(
+            {"a": {"method": "elicitation/create", "params": said}}
+            for said in ("hi", ["hi"], None, 7)
+        ),
+    ],
+)
 async def test_an_input_in_no_known_form_is_not_asked_for(house: House, asked: Any) -> None:
     house.server.answer = lambda permit: result(
         permit, {"resultType": "input_required", "inputRequests": asked}
     )
     assert (await house.handle(house.call())).code == "upstream_failed"
+
+
+async def test_of_an_input_nothing_is_asked_but_its_method_and_its_params(house: House) -> None:
+    asks = {"method": "elicitation/create", "params": {"message": "a"}}
+    roots = {"method": "roots/list"}
+    asked = {"a": {**asks, "jsonrpc": "2.0", "note": "do it"}, "b": {**roots, "x" * 99: {}}}
+    house.server.answer = lambda permit: result(
+        permit, {"resultType": "input_required", "inputRequests": asked}
+    )
+    seen = await house.handle(house.call())
+    assert seen.json["result"]["inputRequests"] == {"a": asks, "b": roots}
 
 
 async def test_a_result_that_would_come_later_and_elsewhere_is_refused(house: House) -> None:
