@@ -179,13 +179,11 @@ class Admission:
         session = None if call.session is None else self._unsealed(call, call.session, principal)
         run = trail.run(await self._runs.of(principal, RunHint(handle=call.run_hint)))
         principal = self._selections.applied(call, principal, session, run.id)
-        if call.message.form is Form.RESPONSE:
-            return await self._answer(call, principal, run, session, trail)
-        if operation is None or operation.handling is Handling.PROTOCOL:
+        if call.message.form is not Form.RESPONSE and (
+            operation is None or operation.handling is Handling.PROTOCOL
+        ):
             if operation is not None:
-                trail.own_target(call)
-                await self._require_protocol(call, principal, operation)
-                await self._require_nothing_told(call, principal, run)
+                await self._require_own_words(call, principal, run, operation, trail)
             return trail.permit(
                 protocol_permit(
                     call,
@@ -197,12 +195,15 @@ class Admission:
                     last_look=self.require_unchanged,
                 )
             )
-        if follows:
-            await self._require_protocol(call, principal, operation)
-        known = await self._resolve(call, principal, operation, trail)
-        known = await self._refreshed(call, principal, known)
-        call = await self._restored(call, principal, run, known.pin, trail)
-        access, due = await self._access(call, principal, run, known, trail=trail)
+        try:
+            if operation is None:
+                return await self._answer(call, principal, run, session, trail)
+            known = await self._known(call, principal, operation, trail, follows=follows)
+            call = await self._restored(call, principal, run, known.pin, trail)
+            access, due = await self._access(call, principal, run, known, trail=trail)
+        except BaseException:
+            await self._screened(principal, trail)  # it may have ended before anybody looked
+            raise
         usable = await self._grants.covering(access)
         granted: Granted | None = None
         decision = await self._decided(access, trail)
@@ -229,6 +230,27 @@ class Admission:
         trail.taken(taken)
         return permit
 
+    async def _known(
+        self, call: Call, principal: Principal, operation: Operation, trail: Trail, *, follows: bool
+    ) -> Prepared:
+        """Look up what a call is for, as it is shown now (stages 3 and 4)."""
+        if follows:
+            await self._require_protocol(call, principal, operation)
+        known = await self._resolve(call, principal, operation, trail)
+        return await self._refreshed(call, principal, known)
+
+    async def _require_own_words(
+        self, call: Call, principal: Principal, run: Run, operation: Operation, trail: Trail
+    ) -> None:
+        """Hold a message of the protocol's own to its scopes, and to what may be said without a target."""
+        trail.own_target(call)
+        await self._screened(principal, trail)
+        await self._require_protocol(call, principal, operation)
+        if operation.method not in ABOUT_TASKS:  # whose answers are judged as a call's
+            alone = without_followed(call)
+            await self._questions.require_nothing_told(alone, principal, run)
+        self._questions.require_own_page(call, principal)
+
     async def _answer(
         self, call: Call, principal: Principal, run: Run, session: str | None, trail: Trail
     ) -> Permit:
@@ -251,7 +273,7 @@ class Admission:
         flow = await self._questions.review(call, principal, run, subject, task)
         dlp = await self._sensitive.in_call(call, principal, run, pin, task)
         if holds_secrets(dlp):
-            trail.arguments = await self._sensitive.recorded(principal, trail.arguments)
+            await self._screened(principal, trail)
         asked = self._questions.of(call, principal, run, subject, flow, task=task, dlp=dlp)
         access = AccessRequest(
             call=call,
@@ -273,6 +295,12 @@ class Admission:
         await self._approvals.require_unused(granted, trail)
         self._conversations.require_asked(call, principal, session, answers)
         return permit
+
+    async def _screened(self, principal: Principal, trail: Trail) -> None:
+        """Leave nothing in the arguments that `trail` will tell which stands in no record."""
+        if told := trail.arguments:
+            trail.arguments = {}  # so that it holds whatever ends this
+            trail.arguments = await self._sensitive.recorded(principal.person, told)
 
     async def recorded(self, permit: Permit) -> None:
         """Note what goes out with `permit`, which is on record: it proves nothing when it comes back.
@@ -442,13 +470,6 @@ class Admission:
             raise UnknownTool("there is no resource of this name")
         self._verified(call, server, pin)
 
-    async def _require_nothing_told(self, call: Call, principal: Principal, run: Run) -> None:
-        """Hold what nobody decides on to what it may say."""
-        if call.message.method not in ABOUT_TASKS:  # whose answers are judged as a call's
-            alone = without_followed(call)
-            await self._questions.require_nothing_told(alone, principal, run)
-        self._questions.require_own_page(call, principal)
-
     async def _access(
         self,
         call: Call,
@@ -484,7 +505,7 @@ class Admission:
         flow = await self._questions.review(call, principal, run, subject, task)
         dlp = await self._sensitive.in_call(call, principal, run, pin, task)
         if holds_secrets(dlp):
-            trail.arguments = await self._sensitive.recorded(principal, trail.arguments)
+            await self._screened(principal, trail)
         due = self._quotas.due(call, principal, run, subject)
         usage = self._quotas.facts(due) if due else UNCOUNTED
         access = AccessRequest(

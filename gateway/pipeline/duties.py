@@ -21,6 +21,7 @@ class Duties:
     ) -> None:
         self._sensitive = sensitive
         self.masker = sensitive.masker
+        self.recorded = sensitive.recorded
         self._policy = policy
         self._labels = labels
         self._limits = limits

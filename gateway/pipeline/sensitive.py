@@ -123,11 +123,11 @@ class Sensitive:
         given = self._values.of(principal.person, run.id).givers(call.server, found, prompt)
         return {"arguments": told(found, given), "result": []}
 
-    async def recorded(self, principal: Principal, arguments: Any) -> Any:
-        """Return what a record says of `arguments` that hold secrets: none of them in any form."""
+    async def recorded(self, who: str, arguments: Any) -> Any:
+        """Return what a record says of `arguments`, in the turn of `who`: no secret in any form."""
         mask = Obligation(duty=Duty.MASK, detail={"classes": sorted(_NEVER_RECORDED)})
         masker = Masker(self._detector, [mask], _no_token)
-        return await finished(principal.person, MASKING, masker.of, arguments)
+        return await finished(who, MASKING, masker.of, arguments)
 
     async def in_answer(
         self, permit: Permit, content: Mapping[str, Any], size: int, edge: Edge | None = None

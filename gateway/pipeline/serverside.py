@@ -1,6 +1,7 @@
 """What a server asks of the client: judged like a call, in the other direction."""
 
 from collections.abc import Callable, Mapping, Sized
+from functools import partial
 from typing import Any, Final
 
 from gateway.domain.calls import Permit
@@ -80,9 +81,11 @@ class ServerRequests:
         trail = Trail(permit.call, clock=self._clock, new_id=self._new_id)
         trail.principal(permit.principal, self._rules.roles_of(permit.principal.groups))
         trail.asked_by_server(method, permit.decision.id)
+        shown = await self._duties.recorded(permit.principal.person, params)
+        noted = partial(trail.target, arguments=shown)
         try:
             run = trail.run(await self._labels.now(permit))
-            question = trail.asked(self.question(permit, method, params, run, trail))
+            question = trail.asked(self.question(permit, method, params, run, noted))
             decision = trail.decision(await self._policy.evaluate(question))
             require_allow(decision, permit.principal)
             await self._duties.count(permit, decision, method)
@@ -177,11 +180,12 @@ class ServerRequests:
         method: str,
         params: Mapping[str, Any],
         run: Run,
-        trail: Trail | None = None,
+        noted: Callable[[Target, str], None] = lambda *_: None,
     ) -> Mapping[str, Any]:
         """Return the question about what the server says by itself, under its own approval.
 
-        `run` is the one that its client's calls are in now.
+        `run` is the one that its client's calls are in now. What it is about, and the digest of that
+        approval, are `noted`, also where there is none.
 
         Raises:
             PinMismatch: Nobody has approved the server, or it is not what was approved.
@@ -191,8 +195,7 @@ class ServerRequests:
         target = Target(server=call.server, kind=Kind.SERVER_REQUEST, name=method)
         pin_of = Target(server=call.server, kind=Kind.SERVER, name=call.server)
         pin = self._rules.own.get((pin_of, call.profile)) or self._pins.find(pin_of, call.profile)
-        if trail is not None:
-            trail.target(target, shown_digest(pin), params)
+        noted(target, shown_digest(pin))
         if pin is None:
             raise PinPending("nobody has approved this server itself yet")
         verify(pin_of, pin, identity=self._rules.identities[call.server])

@@ -58,8 +58,8 @@ def request_for(upstream: Profile, message: Message, client: Profile) -> Message
     if upstream is client:
         return message
     if upstream is Profile.MODERN:
-        meta = {**meta_of(message), **SELF_STATED}
-        return with_params(message, {**message.params, "_meta": meta})
+        stated = {**meta_of(message), **SELF_STATED}
+        return with_params(message, {**message.params, "_meta": stated})
     params = {name: part for name, part in message.params.items() if name not in _ROUNDS}
     meta = meta_of(message)
     kept = {name: part for name, part in meta.items() if not name.startswith(_STATED)}

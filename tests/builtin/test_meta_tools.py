@@ -16,6 +16,7 @@ from gateway.domain.tools import Kind, Profile, Target
 from gateway.errors import PolicyUnavailable
 from tests.builtin.front import NOTES, OWN_TOOLS, Site, methods, sent, speaks, tool
 from tests.builtin.test_same_path import OUTCOMES, staged, told
+from tests.dlp.texts import KEY
 from tests.pipeline.house import ALICE, MAIL, Seen, text
 
 NAMES = ("mail__search", "mail__send", "notes__read", "notes__search", "notes__nope", "nope")
@@ -234,6 +235,17 @@ async def test_finding_asks_no_server_and_is_recorded_as_a_list(site: Site, name
     for record in records:
         fields = record.fields
         assert (fields["server"], fields["target"], fields["arguments"]) == ("", name, arguments)
+
+
+@pytest.mark.parametrize("scopes", [ALICE.scopes, frozenset[str]()])
+async def test_what_is_searched_for_has_no_secret_on_record(
+    site: Site, scopes: frozenset[str]
+) -> None:
+    site.house.gate.people["alice"] = replace(ALICE, scopes=scopes)
+    before = len(site.house.audit.records)
+    await use(site, "search_tools", {"query": KEY.encode().hex()})
+    told = [record.fields["arguments"] for record in site.house.audit.records[before:]]
+    assert told == [{"query": "[masked]"}] * len(told) != []
 
 
 @pytest.mark.parametrize("name", ["search_tools", "get_tool_details"])

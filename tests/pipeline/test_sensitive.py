@@ -1,12 +1,15 @@
 """Sensitive data in calls and answers: what policy is told, what callers see, and what comes back of it."""
 
+import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gateway.audit.redaction import Redaction
 from gateway.domain.calls import RawAnswer
 from gateway.domain.decisions import Decision, Duty, Obligation, Verdict
 from gateway.domain.flow import Task
@@ -16,8 +19,9 @@ from gateway.errors import UpstreamFailed
 from gateway.pipeline import sensitive
 from gateway.storage import late_calls
 from gateway.wire.extensions import TASKS, with_params
+from tests.audit.encoders import encoder_of
 from tests.dlp.texts import CARD, IBAN, KEY
-from tests.pipeline.house import ALICE, Events, House, decision, event, result, text
+from tests.pipeline.house import ALICE, TOOLS, Events, House, decision, event, result, text
 from tests.pipeline.late_house import ASKS, META, Works, about, begin, look
 
 EMMA = replace(ALICE, subject="emma", user_id="u_emma", trusted_host=True)
@@ -265,6 +269,111 @@ async def test_a_record_holds_no_secret_in_any_form(house: House, said: str) -> 
     kept = json.dumps([dict(r.fields) for r in house.audit.records], default=str)
     assert said not in kept
     assert "Mistral" not in kept
+
+
+SPELT = [KEY, f"it is {KEY} ok".encode().hex(), f"{KEY[:4]}\u200b{KEY[4:]}"]
+NUMBERED = {
+    "name": "strict",
+    "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+}
+
+
+def records(house: House) -> str:
+    """Return all that is on record; of an answer's bytes that is a keyed hash."""
+    kept = [{n: f for n, f in r.fields.items() if n != "result"} for r in house.audit.records]
+    return json.dumps(kept, default=str, ensure_ascii=False)
+
+
+@pytest.mark.parametrize("said", SPELT)
+@pytest.mark.parametrize(
+    ("why", "method", "params"),
+    [
+        ("unknown_tool", "tools/call", {"name": "nosuch", "arguments": {"a": ["SAID"]}}),
+        ("unknown_tool", "tools/call", {"name": "waits", "arguments": {"SAID": {}}}),
+        ("denied", "tools/call", {"name": "strict", "arguments": {"note": "SAID"}}),
+        ("denied", "tools/call", {"name": "send", "arguments": {"to": "<IBAN:9>", "body": "SAID"}}),
+        ("unknown_tool", "prompts/get", {"name": "nosuch", "arguments": {"a": "SAID"}}),
+        ("unknown_tool", "resources/read", {"uri": "https://e.example/SAID"}),
+        ("drift", "tools/call", {"name": "send", "arguments": {"body": "SAID"}}),
+    ],
+)
+async def test_what_ends_before_anybody_looked_has_no_secret_on_record(
+    house: House, said: str, why: str, method: str, params: dict[str, Any]
+) -> None:
+    await house.show(NUMBERED, *TOOLS.values())
+    await house.approve(Kind.TOOL, "strict")
+    await house.show({"name": "waits"}, NUMBERED, *TOOLS.values())
+    if why == "drift":
+        await house.show({**TOOLS["send"], "description": "Another."}, NUMBERED)
+    if method == "resources/read":
+        house.rule.digest = "sha256:another"
+        house.rule.says = lambda q: Verdict.DENY if q["phase"] == "list" else says(q)
+    call = house.request(method, json.loads(json.dumps(params).replace("SAID", said)))
+    assert (await house.handle(call)).code is not None
+    assert not house.server.saw
+    kept = records(house)
+    assert said not in kept
+    assert KEY not in kept
+    assert "masked" in kept or "api_key" in kept
+
+
+async def test_what_is_refused_and_holds_no_secret_is_on_record_as_it_is(house: House) -> None:
+    arguments = {"to": "eve", "body": ["hello", 7, None, {"a": CARD}]}
+    await house.handle(house.call("nosuch", arguments))
+    assert house.last["arguments"] == arguments
+    await house.handle(house.request("tools/list"))
+    assert "arguments" not in house.last
+
+
+async def test_who_goes_away_before_anybody_looked_leaves_no_secret_on_record(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def waits() -> None:
+        await asyncio.sleep(60)
+
+    house.catalogs.first = waits
+    held = {"body": f"it is {KEY} ok".encode().hex()}
+    for gone, shown in ((1, {"body": "[masked]"}), (2, {})):
+        going = asyncio.ensure_future(house.handle(house.call("send", held)))
+        await asyncio.sleep(0.01)
+        if gone == 2:  # while what is on record is looked through
+
+            async def ends(*_: Any) -> Any:
+                raise asyncio.CancelledError
+
+            monkeypatch.setattr(sensitive.Sensitive, "recorded", ends)
+        going.cancel()
+        with suppress(asyncio.CancelledError):
+            await going
+        assert (house.last["code"], house.last["arguments"]) == ("client_gone", shown)
+
+
+@pytest.mark.parametrize("said", SPELT)
+async def test_a_uri_holds_no_secret_on_record(house: House, said: str) -> None:
+    await house.approve(Kind.SERVER, "mail")
+    house.server.answer = lambda permit: result(permit, {"contents": []})
+    seen = await house.handle(house.request("resources/read", {"uri": f"https://e.example/{said}"}))
+    assert seen.code is None
+    written = encoder_of(Redaction.FULL).encode(house.audit.records[-1]).body.decode()
+    assert said not in written
+    assert house.last["target"] == f"['{house.last['arguments']['uri']}']"
+
+
+@pytest.mark.parametrize("said", SPELT)
+@pytest.mark.parametrize("verdict", [Verdict.ALLOW, Verdict.DENY])
+async def test_what_a_server_asks_has_no_secret_on_record(
+    house: House, said: str, verdict: Verdict
+) -> None:
+    house.rule.says = lambda q: (
+        verdict if q["target"]["kind"] == "server_request" and q["phase"] == "call" else says(q)
+    )
+    asks = {"method": "elicitation/create", "params": {"message": said, "requestedSchema": {}}}
+    told = {"resultType": "input_required", "inputRequests": {"q": asks}}
+    house.server.answer = lambda permit: result(permit, told)
+    await house.handle(house.call("search"))
+    (kept,) = [r.fields for r in house.audit.records if r.fields["method"] == asks["method"]]
+    assert kept["arguments"]["message"] in {"[masked]", "[api_key]"}
+    assert said not in records(house)
 
 
 @pytest.mark.parametrize("kind", ["image", "audio", ["image"]])
