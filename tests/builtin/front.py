@@ -296,9 +296,9 @@ class Site:
     ) -> None:
         """Let a server be seen with these definitions, and approve them."""
         for profile in profiles:
-            targets = await self.house.keeper.compare(server, profile, kind, definitions, "1")
-            for target in targets if approve else ():
-                await self.approve(target, profile)
+            seen = await self.house.keeper.compare(server, profile, kind, definitions, "1")
+            for manifest in seen if approve else ():
+                await self.approve(manifest.target, profile)
 
     async def approve(self, target: Target, profile: Profile) -> None:
         pin = self.house.pins.find(target, profile)

@@ -333,7 +333,7 @@ async def test_a_stream_that_is_ended_as_it_is_begun_sees_to_its_end() -> None:
 # Bounds.
 
 
-async def parts_of(*texts: str, ended: list[str] | None = None) -> AsyncIterator[bytes]:
+async def parts_of(*texts: str, ended: list[str] | None = None) -> AsyncGenerator[bytes, None]:
     try:
         yield b""
         for words in texts:

@@ -273,7 +273,7 @@ def test_a_name_says_what_a_text_says_whatever_it_names(said: str, held: Any, li
 
 
 def test_a_name_that_many_have_is_read_once() -> None:
-    rows = [{"is_active": True, "nothing": None, "none": []}] * 100_000
+    rows: list[Any] = [{"is_active": True, "nothing": None, "none": []}] * 100_000
     assert content_label({"structuredContent": rows}) == (BOTTOM, ())
 
 

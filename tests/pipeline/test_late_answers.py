@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -524,6 +525,10 @@ async def test_a_question_of_the_servers_is_judged_and_its_answer_as_another_rou
     assert (seen.json["result"], len(server.saw)) == ({"resultType": "complete"}, sent)
 
 
+def _of_calls(verdict: Verdict, asked: Mapping[str, Any]) -> Verdict:
+    return verdict if asked["phase"] == "call" else Verdict.ALLOW
+
+
 async def test_every_record_of_a_task_is_written_by_the_level_of_its_tool(
     house: House, server: Works
 ) -> None:
@@ -535,9 +540,7 @@ async def test_every_record_of_a_task_is_written_by_the_level_of_its_tool(
     await look(house, handle)
     answers = {"one": {"action": "accept", "content": {"who": "geese"}}}
     for verdict in (Verdict.DENY, Verdict.ASK, Verdict.ALLOW):
-        house.rule.says = lambda q, verdict=verdict: (
-            verdict if q["phase"] == "call" else Verdict.ALLOW
-        )
+        house.rule.says = partial(_of_calls, verdict)
         await about(house, "tasks/update", handle, inputResponses=answers)
     server.completes({"content": [], "structuredContent": {"a": 1}})
     await look(house, handle)
