@@ -58,3 +58,25 @@ class RefusingEngine:
 
     async def close(self) -> None:
         """Nothing is held that would have to be given back."""
+
+
+class ClosedEngine(RefusingEngine):
+    """In force where a policy was put out of force and none came in its place: nothing is answered."""
+
+    def __init__(self) -> None:
+        super().__init__(digest="")
+
+    async def evaluate(self, question: Mapping[str, Any]) -> Decision:
+        """Answer nothing."""
+        del question
+        raise PolicyUnavailable("the policy is not in force any more")
+
+    async def judge_pin(self, question: Mapping[str, Any]) -> str:
+        """Answer nothing."""
+        del question
+        raise PolicyUnavailable("the policy is not in force any more")
+
+    async def self_approval(self, question: Mapping[str, Any]) -> bool:
+        """Answer nothing."""
+        del question
+        raise PolicyUnavailable("the policy is not in force any more")

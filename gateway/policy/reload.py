@@ -23,7 +23,7 @@ from gateway.errors import ConfigError
 from gateway.policy.agreement import Agree, Agreement, Alone, Holder
 from gateway.policy.building import Built, Engine, build_of
 from gateway.policy.refused import Refused
-from gateway.policy.refusing import RefusingEngine
+from gateway.policy.refusing import ClosedEngine, RefusingEngine
 from gateway.policy.settings import OnChange, PolicyEvent, PolicySettings
 from gateway.policy.sources import Snapshot, take
 
@@ -206,14 +206,19 @@ class PolicyHolder:
             await self.agree()
 
     async def close(self) -> None:
-        """Stop watching and put the policy out of force."""
+        """Stop watching and put the policy out of force: from now on nothing is answered.
+
+        What is under way still cannot go on by a policy that nobody keeps up to date.
+        """
         self._stop.set()
+        last = self._tenure
+        self._tenure = _Tenure(ClosedEngine(), last.number, last.print)
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.wait([self._watcher])
         await self.agreement.close()
         await asyncio.gather(*self._retiring)
-        await self._tenure.engine.close()
+        await last.engine.close()
 
     async def _until_agreed(self) -> None:
         while not self._agrees_with(look := await self._look()):
@@ -221,7 +226,7 @@ class PolicyHolder:
         self._agreed = look.number
 
     def _agrees_with(self, look: _Look) -> bool:
-        if self._tenure.print == look.print:
+        if self._tenure.print == look.print or self._stop.is_set():
             self._refused = None
             return True
         return self._refused is not None and self._refused.print == look.print
@@ -294,10 +299,10 @@ class PolicyHolder:
         )
 
     def _put(self, engine: Engine, look: _Look) -> None:
-        """Put `engine` in force, unless what is in force was read later."""
+        """Put `engine` in force, unless what is in force was read later, or nothing is to be any more."""
         before = self._tenure
         retired = _Tenure(engine, look.number, look.print)
-        if look.number > before.number:
+        if look.number > before.number and not self._stop.is_set():
             self._refused = None
             if engine.digest == before.engine.digest and before.number:
                 # It says the same in other files, or other tests do: what is known of it stays.

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from gateway.domain.decisions import Decision
 from gateway.domain.epoch import Epoch
-from gateway.errors import ConfigError
+from gateway.errors import ConfigError, PolicyUnavailable
 from gateway.policy.refusing import RefusingEngine
 from gateway.policy.reload import PolicyHolder, _Look, load
 from gateway.policy.settings import EngineKind, OpaServer, PolicyEvent, PolicySettings
@@ -308,6 +308,36 @@ async def test_what_was_read_earlier_never_takes_the_place_of_what_was_read_late
     assert holder.digest == "late"
     await asyncio.gather(*holder._retiring)
     assert (early.closed, late.closed) == (True, False)
+
+
+async def test_a_policy_that_was_put_out_of_force_answers_nothing_any_more(folder: Path) -> None:
+    """Nobody follows it: what still comes to it would be judged by what was saved long ago."""
+    held = await load(PolicySettings(path=str(folder)), {}, on_change=print)
+    decided = held.digest
+    assert (await held.evaluate(GOOD)).verdict == "allow"
+    await held.close()
+    for asked in (
+        held.evaluate(GOOD),
+        held.evaluate_many([GOOD]),
+        held.judge_pin({}),
+        held.pin_approvals({}),
+        held.self_approval({}),
+    ):
+        with pytest.raises(PolicyUnavailable):
+            await asked
+    assert not held.holds(decided)
+
+
+async def test_nothing_comes_into_force_where_nothing_is_to_be_any_more(folder: Path) -> None:
+    held = await load(PolicySettings(path=str(folder)), {}, on_change=print)
+    await held.close()
+    late = Slow("late")
+    held._put(late, looked(1001))
+    saved(folder, ONE_RULE.replace("good", "better"))
+    async with asyncio.timeout(60):
+        await held.agree()
+    await asyncio.gather(*held._retiring)
+    assert (held.digest, late.closed) == ("", True)
 
 
 async def test_the_managed_server_is_replaced_as_a_whole(

@@ -172,8 +172,9 @@ async def test_every_policy_that_is_put_in_force_is_kept_by_its_digest(
     archive = tmp_path / "policies"
     settings = PolicySettings(path=str(folder), archive=archive)
     holder = await load(settings, {"servers": ["mail"]}, on_change=lambda _: None)
+    digest = holder.digest
     await holder.close()
-    found = PolicyArchive(archive).find(holder.digest)
+    found = PolicyArchive(archive).find(digest)
     assert found == (read_folder(folder), {"servers": ["mail"]})
     (path,) = archive.iterdir()
     assert (path.stat().st_mode & 0o777, archive.stat().st_mode & 0o777) == (0o600, 0o700)

@@ -266,29 +266,31 @@ async def recorded_on(runtime: Runtime, gateway: Gateway, policy: str) -> frozen
 
 async def test_calls_under_way_are_recorded_on_the_policy_in_force_alone(place: Place) -> None:
     async with running(place) as gateway:
-        first = gateway._tenure.runtime
-        old = first.policy.digest
-        assert await recorded_on(first, gateway, old) == frozenset()
-        place.write(allowed_origins=["https://elsewhere.example"])
-        await gateway.take_up()
-        assert gateway._tenure.runtime is not first
-        assert await recorded_on(first, gateway, old) == frozenset()
-        place.save()
-        await gateway.take_up()
-        assert first.policy.digest == old  # which it goes on deciding by
-        assert await recorded_on(first, gateway, old) == {Premise.POLICY}
-        assert await recorded_on(first, gateway, gateway._tenure.runtime.policy.digest) == set()
+        with gateway._tenure.held() as first:
+            old = first.policy.digest
+            assert await recorded_on(first, gateway, old) == frozenset()
+            place.write(allowed_origins=["https://elsewhere.example"])
+            await gateway.take_up()
+            assert gateway._tenure.runtime is not first
+            assert await recorded_on(first, gateway, old) == frozenset()
+            place.save()
+            await gateway.take_up()
+            assert first.policy.digest == old  # which it goes on deciding by
+            assert await recorded_on(first, gateway, old) == {Premise.POLICY}
+            now = gateway._tenure.runtime.policy.digest
+            assert await recorded_on(first, gateway, now) == set()
 
 
 async def test_calls_under_way_are_not_recorded_once_somebody_else_must_allow_them_too(
     place: Place,
 ) -> None:
+    point = {"url": "https://point.example"}
     async with running(place) as gateway:
-        first, point = gateway._tenure.runtime, {"url": "https://point.example"}
-        place.write(policy={**place.content["policy"], "authzen": point})
-        await gateway.take_up()
-        assert gateway._tenure.runtime.policy.digest == first.policy.digest
-        assert await recorded_on(first, gateway, first.policy.digest) == {Premise.POLICY}
+        with gateway._tenure.held() as first:
+            place.write(policy={**place.content["policy"], "authzen": point})
+            await gateway.take_up()
+            assert gateway._tenure.runtime.policy.digest == first.policy.digest
+            assert await recorded_on(first, gateway, first.policy.digest) == {Premise.POLICY}
 
 
 async def test_whoever_asked_for_a_reload_can_see_that_it_is_done(
