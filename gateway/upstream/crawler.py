@@ -106,6 +106,8 @@ class Crawler:
         self._chance = chance
         self._crawled = crawled
         self._running: asyncio.Task[None] | None = None
+        self._readings: dict[tuple[Watched, Place], asyncio.Task[list[str]]] = {}
+        """Those that are under way. Who takes over reads by themselves: here they go to our own sink."""
 
     @property
     def known(self) -> Mapping[UpstreamId, Watched]:
@@ -229,7 +231,7 @@ class Crawler:
 
         Return whether it may speak that family: one that says that it does not is well.
         """
-        under_way = watched.under_way(place)
+        under_way = self._under_way(watched, place)
         reading = under_way or self._reading(watched, place)
         problem = f"nothing within {_PATIENCE_S:g} s"
         try:
@@ -250,12 +252,22 @@ class Crawler:
 
     def _reading(self, watched: Watched, place: Place) -> asyncio.Task[list[str]]:
         """Return the reading of a list that is under way, begun if none is."""
-        reading = watched.under_way(place)
+        reading = self._under_way(watched, place)
         if reading is None:
-            reading = watched.readings[place] = asyncio.create_task(self._read(watched, place))
-            # Whether or not anybody waits for it still.
-            reading.add_done_callback(lambda task: task.cancelled() or task.exception())
+            reading = asyncio.create_task(self._read(watched, place))
+            self._readings[watched, place] = reading
+            reading.add_done_callback(partial(self._ended, watched, place))
         return reading
+
+    def _under_way(self, watched: Watched, place: Place) -> asyncio.Task[list[str]] | None:
+        reading = self._readings.get((watched, place))
+        return None if reading is None or reading.done() else reading
+
+    def _ended(self, watched: Watched, place: Place, reading: asyncio.Task[list[str]]) -> None:
+        if self._readings.get((watched, place)) is reading:
+            del self._readings[watched, place]
+        if not reading.cancelled():
+            reading.exception()  # whether or not anybody waits for it still
 
     async def _read(self, watched: Watched, place: Place) -> list[str]:
         try:
@@ -302,9 +314,11 @@ class Crawler:
                 yield partial(self._listen, watched, watched.listening, profile)
 
     async def aclose(self) -> None:
-        """Close every connection that nobody has taken over."""
-        if self._people is not None:
-            await self._people.aclose()
+        """End what is being read, and close every connection that nobody has taken over."""
+        readings = tuple(self._readings.values())
+        for reading in readings:
+            reading.cancel()
+        await asyncio.gather(*readings, return_exceptions=True)
         for watched in self._watched.values():
             await watched.release()
 

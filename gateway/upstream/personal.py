@@ -122,7 +122,6 @@ class TheirLists(Watched):
         self.keeps = False
         # Where their own credential is refused, nothing was seen: it is no list for others alone.
         self.per_person = False
-        self.holders = 1
         self._transport = transport
 
     def note(self, place: Place, read: Read) -> None:
@@ -176,8 +175,3 @@ class People:
         while len(self._known) > _MOST_PEOPLE:
             self._known.popitem(last=False)
         return found
-
-    async def aclose(self) -> None:
-        """End what is being read in people's names."""
-        for one in self._known.values():
-            await one.release()

@@ -120,8 +120,6 @@ class Watched:
         """When a call last relied on each."""
         self.in_use = asyncio.Event()
         """Set whenever a call relies on one."""
-        self.readings: dict[Place, asyncio.Task[list[str]]] = {}
-        """Those that are under way."""
         self.refreshing: defaultdict[Place, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.tried_at: dict[Place, float] = {}
         """When a call last had one read again, in vain or not."""
@@ -146,11 +144,6 @@ class Watched:
         if last is None or read.began >= last.began:
             self.read[place] = read
 
-    def under_way(self, place: Place) -> asyncio.Task[list[str]] | None:
-        """Return the reading of a list that has not ended, if there is one."""
-        reading = self.readings.get(place)
-        return None if reading is None or reading.done() else reading
-
     @property
     def is_refused(self) -> bool:
         """Whether it cannot be read for want of a person's credential."""
@@ -170,10 +163,6 @@ class Watched:
         self.holders -= 1
         if self.holders:
             return
-        readings = tuple(self.readings.values())
-        for reading in readings:
-            reading.cancel()
-        await asyncio.gather(*readings, return_exceptions=True)
         for profile in tuple(self.kept):
             await self.let_go(profile)
         await self.exchange.aclose()

@@ -290,6 +290,42 @@ async def test_whoever_takes_over_knows_what_was_known(clock: Monotonic) -> None
         assert catalog.times > 0
 
 
+async def test_what_is_read_still_is_compared_by_whoever_takes_over(
+    clock: Monotonic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was begun by another configuration, and its sink compares as that one says."""
+    monkeypatch.setattr(crawling_room, "_PATIENCE_S", 0.05)
+    gate, inner = asyncio.Event(), legacy(shows("a"))
+
+    async def script(request: web.Request) -> web.StreamResponse:
+        if b'"tools/list"' in await request.read():
+            await gate.wait()
+        return await inner(request)
+
+    async with crawling(script, monotonic=clock) as (crawler, catalog, _):
+        with pytest.raises(UpstreamFailed):
+            await crawler.refresh(RAW, *TOOLS)
+        watched, sink = crawler.known[RAW], Catalog()
+        later = Crawler(
+            [watched.settings],
+            sink=sink,
+            clock=lambda: NOW,
+            monotonic=clock,
+            known=crawler.known,
+        )
+        crawler.hand_over()
+        clock.now += 2  # nobody tries again at once
+        with pytest.raises(UpstreamFailed):
+            await later.refresh(RAW, *TOOLS)
+        watched.holders += 1  # which the fixture takes back
+        await crawler.aclose()
+        gate.set()
+        await until(lambda: TOOLS in watched.read)
+        assert catalog.digests(Profile.LEGACY) == {}
+        assert sink.digests(Profile.LEGACY).keys() == {"a"}
+        await later.aclose()
+
+
 def test_what_was_asked_for_earlier_replaces_nothing() -> None:
     watched = Watched(UpstreamSettings(server=RAW, url="http://127.0.0.1:9/mcp"))
     watched.note(TOOLS, Read(began=2.0))
