@@ -156,7 +156,12 @@ class Aggregate:
             return reply
         key = who.key, call.session
         parts = self._notices.calls.kept(
-            key, reply.body, self._limits, label=reply.label, person=who.person
+            key,
+            reply.body,
+            self._limits,
+            label=reply.label,
+            person=who.person,
+            of=self._notices.here,
         )
         return replace(reply, body=parts)
 

@@ -38,11 +38,15 @@ Key: TypeAlias = tuple[str, str]
 class _Kept:
     """One stream, and whoever reads it to its end whether or not a client does."""
 
-    def __init__(self, key: Key, person: str, box: Mailbox, label: Callable[[], Label]) -> None:
+    def __init__(
+        self, key: Key, person: str, box: Mailbox, label: Callable[[], Label], of: object
+    ) -> None:
         self.key = key
         self.person = person
         self.box = box
         self.label = label
+        self.of = of
+        """What its call is carried by."""
         self.pump: asyncio.Task[None] | None = None
 
     @property
@@ -52,7 +56,10 @@ class _Kept:
 
 
 class CallStreams:
-    """Keeps the streams of sessions' calls. A reload leaves them be."""
+    """Keeps the streams of sessions' calls.
+
+    A reload leaves be what they have said; calls that go on too long after it are cut off, as `cut` has it.
+    """
 
     def __init__(self, *, new_nonce: Callable[[], str], linger_s: float = LINGER_S) -> None:
         """`new_nonce` begins the ids of one stream's events, so that none is another's."""
@@ -75,17 +82,18 @@ class CallStreams:
         *,
         label: Callable[[], Label],
         person: str,
+        of: object,
     ) -> AsyncGenerator[bytes, None]:
         """Yield what `parts` say, each with an id to come back with. Whoever stops to read ends nothing.
 
         `label` says what they have carried so far, for the run of whoever comes back, and `person` for
-        whom it all is.
+        whom it all is. `of` is what carries the call, which ends with that: see `cut`.
         """
         # Begun, they see to their own end, also where whoever reads them is ended at once.
         await anext(parts)
         nonce = self._new_nonce()
         box = Mailbox(nonce, resumable=True, grown=partial(self._grown, person))
-        one = _Kept(key, person, box, label)
+        one = _Kept(key, person, box, label, of)
         one.pump = asyncio.create_task(_pumped(person, parts, box, limits))
         self._pumps.add(one.pump)
         one.pump.add_done_callback(self._pumps.discard)
@@ -117,6 +125,13 @@ class CallStreams:
         """Keep nothing more for a session, which has ended."""
         for nonce in [nonce for nonce, one in self._kept.items() if one.key == key]:
             self._forget(nonce)
+
+    async def cut(self, of: object) -> None:
+        """End every call that `of` carries; what it has said so far waits still for its client."""
+        pumps = [one.pump for one in self._kept.values() if one.of is of and one.pump is not None]
+        for pump in pumps:
+            pump.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
 
     async def aclose(self) -> None:
         """End every stream."""

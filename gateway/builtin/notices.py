@@ -113,6 +113,8 @@ class Notices:
         self._followers = followers
         self.calls = calls
         """The streams of sessions' calls."""
+        self.here: object = object()
+        """Which of these are of calls that are carried where this tells of changes."""
         self._authenticator = authenticator
         self._shown = shown
         self._sees = sees

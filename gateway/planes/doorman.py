@@ -1,7 +1,7 @@
 """Who asks by gRPC: a plane that is registered for that, by its key. Of anybody else nothing is read."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from hmac import compare_digest
@@ -13,7 +13,7 @@ from gateway.domain.planes import Plane, PlaneKind
 from gateway.domain.shares import Shares
 from gateway.domain.throttle import Throttle
 from gateway.errors import GatewayError, RateLimited, Unauthenticated
-from gateway.planes.in_force import InForce
+from gateway.planes.in_force import InForce, Lease
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Asked = TypeVar("Asked")
@@ -32,8 +32,15 @@ _HERE: Final = "127.0.0.1"
 class Place:
     """A plane's place, as long as one call of its has it."""
 
-    def __init__(self, plane: Plane, of_each: Shares) -> None:
+    def __init__(
+        self,
+        plane: Plane,
+        of_each: Shares,
+        refused_unread: Callable[[str, str], None] = lambda _code, _address: None,
+    ) -> None:
         self.plane = plane
+        """As it was registered when it last said something."""
+        self.refused_unread = refused_unread
         self._of_each = of_each
         self.whose = ""
         """Nobody's, until that is known."""
@@ -71,26 +78,40 @@ class Doorman:
         self._strangers = 0
 
     @asynccontextmanager
-    async def let_in(
-        self, context: Context, force: InForce, kind: PlaneKind
-    ) -> AsyncIterator[Place]:
+    async def let_in(self, context: Context, lease: Lease, kind: PlaneKind) -> AsyncIterator[Place]:
         """Yield one of the places of the plane that asks, which has it as long; nothing of what it says is read.
 
         Anybody else is told UNAUTHENTICATED, which ends the call; that is on record. However often
         somebody was wrong, whoever has a key is heard, wherever both come from.
         """
-        plane = _holder(force, _key(context))
-        if plane is None or plane.kind is not kind:
-            await self._refuse(context, force, plane)
+        with lease() as force:
+            plane = _holder(force, _key(context))
+            if plane is None or plane.kind is not kind:
+                await self._refuse(context, force, plane)
+            refused_unread = force.refused_unread
         if not self._places.take(plane.name, 1):
-            force.refused_unread("busy", address_of(context))
+            refused_unread("busy", address_of(context))
             await abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls at once")
-        place = Place(plane, self._of_each)
+        place = Place(plane, self._of_each, refused_unread)
         try:
             yield place
         finally:
             place.leave()
             self._places.leave(plane.name, 1)
+
+    @asynccontextmanager
+    async def judging(self, context: Context, lease: Lease, place: Place) -> AsyncIterator[InForce]:
+        """Yield what is in force now, by which what has come is judged; `place` is its plane's as it is now.
+
+        While nothing has come nothing is kept of what was in force. One that is no plane any more is
+        told so like any stranger.
+        """
+        with lease() as force:
+            plane = _holder(force, _key(context))
+            if plane is None or (plane.name, plane.kind) != (place.plane.name, place.plane.kind):
+                await self._refuse(context, force, plane)
+            place.plane = plane
+            yield force
 
     async def _refuse(self, context: Context, force: InForce, plane: Plane | None) -> NoReturn:
         address = address_of(context)
@@ -110,28 +131,27 @@ class Doorman:
         await abort(context, grpc.StatusCode.UNAUTHENTICATED, stranger.public)
 
 
-async def only(requests: AsyncIterator[Asked], context: Context, force: InForce) -> Asked:
+async def only(requests: AsyncIterator[Asked], context: Context, place: Place) -> Asked:
     """Return the one message of a call, which is read only now: whose it is is known."""
-    request = await in_good_time(requests, context, force)
+    request = await in_good_time(requests, context, place)
     if request is None:
-        force.refused_unread("protocol_error", address_of(context))
+        place.refused_unread("protocol_error", address_of(context))
         await abort(context, grpc.StatusCode.INVALID_ARGUMENT, "no message came")
     return request
 
 
 async def in_good_time(
-    requests: AsyncIterator[Asked], context: Context, force: InForce
+    requests: AsyncIterator[Asked], context: Context, place: Place
 ) -> Asked | None:
     """Return the next message of a call; nothing, where its plane sends no more.
 
-    What does not come is counted, as what does not come by HTTP: until it comes, the call has a place
-    and the configuration that was in force when it began.
+    What does not come is counted, as what does not come by HTTP: until it comes, the call has a place.
     """
     try:
         async with asyncio.timeout(_MESSAGE_S):
             return await anext(aiter(requests), None)
     except TimeoutError:
-        force.refused_unread("slow_body", address_of(context))
+        place.refused_unread("slow_body", address_of(context))
         await abort(context, grpc.StatusCode.DEADLINE_EXCEEDED, "the message took too long")
 
 

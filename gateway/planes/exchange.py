@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from gateway.domain.calls import Form, Reply
+from gateway.domain.planes import Plane
 from gateway.errors import GatewayError, LimitExceeded
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Turned
@@ -37,12 +38,12 @@ _BROKEN: Final = 500
 
 
 class Exchange:
-    def __init__(self, force: InForce, place: Place, *, endpoint: str, source_ip: str) -> None:
-        self._force = force
+    def __init__(self, place: Place, *, endpoint: str, source_ip: str) -> None:
         self._place = place
-        self._plane = place.plane
         self._endpoint = endpoint
         self._source_ip = source_ip
+        self._force: InForce
+        """By which the part that came last is judged."""
         self._next: Callable[[pb.ProcessingRequest], Coroutine[Any, Any, pb.ProcessingResponse]]
         self._next = self._request_headers
         self._awaited = "request_headers"
@@ -55,18 +56,25 @@ class Exchange:
         """Whether all that Envoy waits for has been said."""
 
     @property
+    def _plane(self) -> Plane:
+        return self._place.plane
+
+    @property
     def awaits_request(self) -> bool:
         """Whether something of what the client sends is still to come."""
         return not self.is_over and self._awaited.startswith("request_")
 
-    async def answered(self, request: pb.ProcessingRequest) -> pb.ProcessingResponse:
-        """Return what Envoy does about what has come.
+    async def answered(
+        self, force: InForce, request: pb.ProcessingRequest
+    ) -> pb.ProcessingResponse:
+        """Return what Envoy does about what has come, by what is in `force` now.
 
         Raises:
             Unexpected: It is not what comes next.
             GatewayError: Nobody knows.
 
         """
+        self._force = force
         came = request.WhichOneof("request")
         if request.observability_mode:
             raise Unexpected("with `observability_mode` no answer counts; take it out")
@@ -77,14 +85,14 @@ class Exchange:
         late = self._taken_back if self._pending is None else _nothing
         return await in_time(self._plane.deadline_s, self._next(request), late)
 
-    async def refuse(self, error: GatewayError) -> None:
+    async def refuse(self, force: InForce, error: GatewayError) -> None:
         """Put on record what ended the exchange.
 
         Raises:
             AuditUnavailable: It is not on record.
 
         """
-        await self._force.traffic.refuse(
+        await force.traffic.refuse(
             error,
             source_ip=self._source_ip,
             request_id=self._asked.request_id,
@@ -110,7 +118,7 @@ class Exchange:
         told = tuple(pair for pair in pairs if pair[0] == "www-authenticate")
         return _immediate(Reply(status=status, headers=told, body=b""))
 
-    def left(self) -> Coroutine[Any, Any, Turned] | None:
+    def left(self, force: InForce) -> Coroutine[Any, Any, Turned] | None:
         """Return what ends on record a message of the protocol's that got no answer.
 
         A call stays owed: who says that what came of it was given to nobody?
@@ -118,7 +126,7 @@ class Exchange:
         pending, self._pending = self._pending, None
         if pending is None or pending.permit.access is not None:
             return None
-        return self._force.traffic.fail(self._plane, pending, "the plane has given up")
+        return force.traffic.fail(self._plane, pending, "the plane has given up")
 
     def _taken_back(self, _: pb.ProcessingResponse) -> Coroutine[Any, Any, Turned] | None:
         """Return what ends a yes that Envoy was not given."""

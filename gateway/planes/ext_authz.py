@@ -44,18 +44,18 @@ class ExtAuthz:
         self, requests: AsyncIterator[pb.CheckRequest], context: Context
     ) -> pb.CheckResponse:
         """Answer `envoy.service.auth.v3.Authorization/Check`."""
-        with self._lease() as force:
-            async with self._doorman.let_in(context, force, PlaneKind.EXT_AUTHZ) as place:
-                request = await only(requests, context, force)
-                plane = place.plane
-                try:
+        async with self._doorman.let_in(context, self._lease, PlaneKind.EXT_AUTHZ) as place:
+            request = await only(requests, context, place)
+            try:
+                async with self._doorman.judging(context, self._lease, place) as force:
                     found = await in_time(
-                        plane.deadline_s, _decided(force, place, request, address_of(context))
+                        place.plane.deadline_s,
+                        _decided(force, place, request, address_of(context)),
                     )
-                except GatewayError as error:
-                    # No answer is what Envoy takes for a no, unless it is told to fail open.
-                    await abort(context, grpc.StatusCode.UNAVAILABLE, error.public)
-                return _answer(force, plane, found, request)
+                    return _answer(force, place.plane, found, request)
+            except GatewayError as error:
+                # No answer is what Envoy takes for a no, unless it is told to fail open.
+                await abort(context, grpc.StatusCode.UNAVAILABLE, error.public)
 
 
 async def _decided(

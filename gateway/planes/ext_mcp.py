@@ -56,39 +56,38 @@ class ExtMcp:
         self, requests: AsyncIterator[pb.McpRequest], context: Context
     ) -> pb.McpRequestResult:
         """Answer `agentgateway.dev.ext_mcp.ExtMcp/CheckRequest`."""
-        with self._lease() as force:
-            async with self._doorman.let_in(context, force, PlaneKind.EXT_MCP) as place:
-                request = await only(requests, context, force)
-                plane = place.plane
-                try:
+        async with self._doorman.let_in(context, self._lease, PlaneKind.EXT_MCP) as place:
+            request = await only(requests, context, place)
+            try:
+                async with self._doorman.judging(context, self._lease, place) as force:
                     outcome = await in_time(
-                        plane.deadline_s,
+                        place.plane.deadline_s,
                         self._admitted(force, place, request, address_of(context)),
-                        partial(_taken_back, force, plane),
+                        partial(_taken_back, force, place.plane),
                     )
-                except GatewayError as error:
-                    return pb.McpRequestResult(error=_error(error, ""))
-                if isinstance(outcome, Turned):
-                    return pb.McpRequestResult(error=_error(outcome.error, outcome.decision_id))
-                return await self._allowed(force, place, request, outcome)
+                    if isinstance(outcome, Turned):
+                        return pb.McpRequestResult(error=_error(outcome.error, outcome.decision_id))
+                    return await self._allowed(force, place, request, outcome)
+            except GatewayError as error:
+                return pb.McpRequestResult(error=_error(error, ""))
 
     async def check_response(
         self, responses: AsyncIterator[pb.McpResponse], context: Context
     ) -> pb.McpResponseResult:
         """Answer `agentgateway.dev.ext_mcp.ExtMcp/CheckResponse`."""
-        with self._lease() as force:
-            async with self._doorman.let_in(context, force, PlaneKind.EXT_MCP) as place:
-                response = await only(responses, context, force)
-                plane = place.plane
-                try:
+        async with self._doorman.let_in(context, self._lease, PlaneKind.EXT_MCP) as place:
+            response = await only(responses, context, place)
+            try:
+                async with self._doorman.judging(context, self._lease, place) as force:
                     outcome = await in_time(
-                        plane.deadline_s, self._given(force, place, response, address_of(context))
+                        place.plane.deadline_s,
+                        self._given(force, place, response, address_of(context)),
                     )
-                except GatewayError as error:
-                    return pb.McpResponseResult(error=_error(error, ""))
-                if isinstance(outcome, Turned):
-                    return pb.McpResponseResult(error=_error(outcome.error, outcome.decision_id))
-                return pb.McpResponseResult(mutated=outcome)
+            except GatewayError as error:
+                return pb.McpResponseResult(error=_error(error, ""))
+            if isinstance(outcome, Turned):
+                return pb.McpResponseResult(error=_error(outcome.error, outcome.decision_id))
+            return pb.McpResponseResult(mutated=outcome)
 
     async def _admitted(
         self, force: InForce, place: Place, request: pb.McpRequest, source_ip: str

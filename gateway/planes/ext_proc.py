@@ -12,7 +12,7 @@ import grpc
 
 from gateway.domain.planes import Plane, PlaneKind
 from gateway.errors import Fault, GatewayError
-from gateway.planes.doorman import Context, Doorman, abort, address_of, in_good_time
+from gateway.planes.doorman import Context, Doorman, Place, abort, address_of, in_good_time
 from gateway.planes.exchange import Exchange
 from gateway.planes.http_calls import unexpected
 from gateway.planes.in_force import InForce, Lease, beside
@@ -31,49 +31,54 @@ class ExtProc:
     async def process(
         self, requests: AsyncIterator[pb.ProcessingRequest], context: Context
     ) -> AsyncIterator[pb.ProcessingResponse]:
-        """Answer `envoy.service.ext_proc.v3.ExternalProcessor/Process`: one HTTP request and its answer."""
-        with self._lease() as force:
-            async with self._doorman.let_in(context, force, PlaneKind.EXT_PROC) as place:
-                exchange = Exchange(
-                    force,
-                    place,
-                    endpoint=f"/{SERVICE}/Process",
-                    source_ip=address_of(context),
-                )
-                try:
-                    while (request := await _next(requests, exchange, context, force)) is not None:
-                        try:
-                            response = await exchange.answered(request)
-                        except Exception as error:  # noqa: BLE001 - whatever it is ends the exchange
-                            told, code, why = await _ended(place.plane, exchange, error)
-                            yield exchange.broken(told)
-                            await abort(context, code, why)
-                        yield response
-                    if not exchange.is_over:
-                        await abort(context, grpc.StatusCode.ABORTED, "the exchange is not over")
-                finally:
-                    if (left := exchange.left()) is not None:
-                        beside(left)
+        """Answer `envoy.service.ext_proc.v3.ExternalProcessor/Process`: one HTTP request and its answer.
+
+        Each part is judged by what is in force when it comes: a server may take long to answer.
+        """
+        async with self._doorman.let_in(context, self._lease, PlaneKind.EXT_PROC) as place:
+            exchange = Exchange(
+                place, endpoint=f"/{SERVICE}/Process", source_ip=address_of(context)
+            )
+            try:
+                while (request := await _next(requests, exchange, context, place)) is not None:
+                    try:
+                        async with self._doorman.judging(context, self._lease, place) as force:
+                            response = await exchange.answered(force, request)
+                    except grpc.aio.AbortError:
+                        raise
+                    except Exception as error:  # noqa: BLE001 - whatever it is ends the exchange
+                        with self._lease() as force:
+                            told, code, why = await _ended(force, place.plane, exchange, error)
+                        yield exchange.broken(told)
+                        await abort(context, code, why)
+                    yield response
+                if not exchange.is_over:
+                    await abort(context, grpc.StatusCode.ABORTED, "the exchange is not over")
+            finally:
+                with self._lease() as force:
+                    left = exchange.left(force)
+                if left is not None:
+                    beside(left)
 
 
 async def _next(
     requests: AsyncIterator[pb.ProcessingRequest],
     exchange: Exchange,
     context: Context,
-    force: InForce,
+    place: Place,
 ) -> pb.ProcessingRequest | None:
     """Return what Envoy sends next; nothing, at the end of its side.
 
-    How long a server has for its answer is for Envoy to say, and a client's request is soon there or
-    not judged: by what was in force when its stream began, nobody asks for long.
+    How long a server has for its answer is for Envoy to say; a client's request is soon there or not
+    judged, for it has a place as long.
     """
     if exchange.awaits_request:
-        return await in_good_time(requests, context, force)
+        return await in_good_time(requests, context, place)
     return await anext(aiter(requests), None)
 
 
 async def _ended(
-    plane: Plane, exchange: Exchange, error: Exception
+    force: InForce, plane: Plane, exchange: Exchange, error: Exception
 ) -> tuple[GatewayError, grpc.StatusCode, str]:
     """Return what Envoy's client and Envoy are told of an exchange that cannot go on.
 
@@ -91,7 +96,7 @@ async def _ended(
         told = found = Fault("the gateway failed")
         code, why = grpc.StatusCode.INTERNAL, found.public
     try:
-        await exchange.refuse(found)
+        await exchange.refuse(force, found)
     except Exception:
         # It is a no all the same.
         logger.exception("the end of an exchange of plane %s is not on record", plane.name)

@@ -101,9 +101,10 @@ class Front:
 
 @asynccontextmanager
 async def telling(notices: Notices) -> AsyncIterator[None]:
-    """Tell clients of changes for as long as this is open."""
+    """Tell clients of changes for as long as this is open; the calls whose streams they keep end with it."""
     task = begun(notices.run(), "telling clients of changes")
     try:
         yield
     finally:
         await ended(task)
+        await notices.calls.cut(notices.here)

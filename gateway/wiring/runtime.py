@@ -48,8 +48,8 @@ from gateway.wiring.upstreams import guarded, link_of, upstreams_of
 class Succession:
     """Whether what was decided under one configuration may still be done: asked of what is in force.
 
-    Calls that are under way when another one comes are carried to their end by the parts that began
-    them. That these go on deciding by a policy which is retired lets nothing out.
+    Calls that are under way when another one comes are carried by the parts that began them, for as long
+    as these are there. That they go on deciding by a policy which is retired lets nothing out.
     """
 
     def __init__(self, policy: PolicyEngine) -> None:

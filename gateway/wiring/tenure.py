@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.config import Config
+from gateway.errors import PolicyUnavailable
 from gateway.web.app import PublicApp
 from gateway.web.guard import guard_for
 from gateway.web.mcp import McpEndpoint
@@ -22,6 +23,8 @@ from gateway.wiring.runtime import Runtime
 
 DRAIN_S = 25
 """How long calls under way may go on when the gateway stops, or another configuration comes."""
+_CUT_S: Final = 5.0
+"""How long those that are cut off then have to put on record that they were."""
 
 Build: TypeAlias = Callable[[Config, AsyncExitStack], Awaitable[Runtime]]
 """Builds what a configuration needs, which the stack takes down."""
@@ -39,7 +42,8 @@ class Tenure:
         self._app = app
         self._desk = desk
         self._stack = stack
-        self._under_way = 0
+        self._under_way: set[asyncio.Task[Any] | None] = set()
+        self._cut: frozenset[asyncio.Task[Any]] = frozenset()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -54,27 +58,38 @@ class Tenure:
     async def serve(
         self, scope: Scope, receive: Receive, send: Send, *, at_desk: bool = False
     ) -> None:
-        """Serve one request to its end, also if another configuration comes into force."""
+        """Serve one request to its end, or until `end` cuts it off: another configuration is in force."""
         app = self._desk if at_desk else self._app
-        self._under_way += 1
+        task = asyncio.current_task()
+        self._under_way.add(task)
         self._idle.clear()
         try:
             await app(scope, receive, send)
         finally:
-            self._under_way -= 1
-            if self._under_way == 0:
+            self._under_way.discard(task)
+            if not self._under_way:
                 self._idle.set()
 
     @contextmanager
     def held(self) -> Iterator[Runtime]:
-        """Yield what is in force, which is not taken down meanwhile."""
-        self._under_way += 1
+        """Yield what is in force, for as long as `serve` serves a request.
+
+        Raises:
+            PolicyUnavailable: It was cut off; whoever asked waits for an answer.
+
+        """
+        task = asyncio.current_task()
+        self._under_way.add(task)
         self._idle.clear()
         try:
             yield self.runtime
+        except asyncio.CancelledError:
+            if task not in self._cut or task.uncancel():
+                raise
+            raise PolicyUnavailable("another configuration is in force by now") from None
         finally:
-            self._under_way -= 1
-            if self._under_way == 0:
+            self._under_way.discard(task)
+            if not self._under_way:
                 self._idle.set()
 
     def end_listening(self) -> None:
@@ -83,12 +98,21 @@ class Tenure:
         self.runtime.authorization.streams.end()
 
     async def end(self) -> None:
-        """Take it down once its calls are done; what goes on too long fails with its connection."""
+        """Take it down once its calls are done; what goes on too long is cut off."""
         self.end_listening()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(DRAIN_S):
-                await self._idle.wait()
+        if not await self._is_idle_within(DRAIN_S):
+            # Whoever goes on would do so by what nobody keeps up to date any more.
+            self._cut = frozenset(task for task in self._under_way if task is not None)
+            for task in self._cut:
+                task.cancel()
+            await self._is_idle_within(_CUT_S)
         await self._stack.aclose()
+
+    async def _is_idle_within(self, seconds: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        return self._idle.is_set()
 
 
 def _public(built: Runtime, metrics: Metrics) -> PublicApp:

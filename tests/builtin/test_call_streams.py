@@ -11,6 +11,7 @@ import pytest
 
 from gateway.builtin import call_streams
 from gateway.builtin.call_streams import CallStreams
+from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply, ServerEvent
 from gateway.domain.labels import Effect, ServerRule, ToolRule
 from gateway.domain.room import FREE, SHARE, Rooms, Share
@@ -25,6 +26,7 @@ from tests.pipeline.kept import keeps
 CALL = {"name": "mail__search", "arguments": {}}
 LIMITS = WireLimits()
 ME = ("alice", "sealed")
+HERE = object()
 BOB = replace(ALICE, subject="bob", client_id="other", token_id="t2")
 
 
@@ -322,12 +324,33 @@ async def test_a_stream_that_is_ended_as_it_is_begun_sees_to_its_end() -> None:
         finally:
             ended.append("one")
 
-    body = streams.kept(ME, one(), LIMITS, label=lambda: TRUSTED, person="alice")
+    body = streams.kept(ME, one(), LIMITS, label=lambda: TRUSTED, person="alice", of=HERE)
     await anext(body)
     streams.end(ME)
     await body.aclose()
     await settled()
     assert ended == ["one"]
+
+
+async def test_a_call_ends_with_what_carries_it_and_what_it_has_said_waits(site: Site) -> None:
+    """A reload cuts off what goes on too long: of it nothing more is judged, and that is on record."""
+    server = Working(site)
+    async with calling(site) as first:
+        pass
+    before = site.calls._all
+    server.feed.say(log("two"))
+    async with asyncio.timeout(60):
+        while site.calls._all == before:
+            await asyncio.sleep(0)
+    await site.calls.cut(object())  # another configuration's are not ended
+    assert site.house.audit.records[-1].kind is RecordKind.INTENT
+    await site.calls.cut(site.notices.here)
+    assert site.house.last["code"] == "outcome_unknown"
+    server.done()
+    async with listening(site, after=first.ids[-1]) as second:
+        await second.ended.wait()
+        (logged,) = second.heard
+    assert logged["params"]["data"] == "two"
 
 
 # Bounds.
@@ -345,10 +368,12 @@ async def parts_of(*texts: str, ended: list[str] | None = None) -> AsyncGenerato
             ended.append(texts[0])
 
 
-async def begin(streams: CallStreams, key: tuple[str, str], parts: Any) -> Any:
+async def begin(
+    streams: CallStreams, key: tuple[str, str], parts: Any, *, of: object = HERE
+) -> Any:
     """Begin to read a stream; return it, and the id that its first event had."""
     person = key[0].partition("|")[0]
-    body = streams.kept(key, parts, LIMITS, label=lambda: TRUSTED, person=person)
+    body = streams.kept(key, parts, LIMITS, label=lambda: TRUSTED, person=person, of=of)
     assert await anext(body) == b""
     primed = await anext(body)
     found = re.match(rb"id: (\S+)\n", primed)

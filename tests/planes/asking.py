@@ -118,9 +118,11 @@ class Envoy:
         self, house: House, plane: Plane = PLANE, *, of_each: Shares | None = None
     ) -> None:
         self.place = Place(plane, of_each or Shares(octets=1000, share=1000))
-        self.exchange = Exchange(
-            in_force(house, plane), self.place, endpoint="/planes/ext_proc", source_ip="192.0.2.1"
-        )
+        self.force = in_force(house, plane)
+        self.exchange = Exchange(self.place, endpoint="/planes/ext_proc", source_ip="192.0.2.1")
+
+    async def answered(self, request: pb.ProcessingRequest) -> pb.ProcessingResponse:
+        return await self.exchange.answered(self.force, request)
 
     async def begin(
         self,
@@ -144,11 +146,11 @@ class Envoy:
             request.protocol_config.request_body_mode = modes[0]  # type: ignore[assignment]
             request.protocol_config.response_body_mode = modes[1]  # type: ignore[assignment]
         request.attributes[ATTRIBUTES].update({ROUTE: route})
-        return await self.exchange.answered(request)
+        return await self.answered(request)
 
     async def body(self, body: bytes, *, whole: bool = True) -> pb.ProcessingResponse:
         request = pb.ProcessingRequest(request_body=pb.HttpBody(body=body, end_of_stream=whole))
-        return await self.exchange.answered(request)
+        return await self.answered(request)
 
     async def asked(
         self, body: bytes, *more: tuple[str, str], **said: Any
@@ -169,12 +171,12 @@ class Envoy:
         """Send a whole answer, and return what Envoy does about it."""
         pairs = [(":status", str(status)), ("content-type", media), *more]
         head = pb.HttpHeaders(headers=headers(pairs), end_of_stream=body is None)
-        response = await self.exchange.answered(pb.ProcessingRequest(response_headers=head))
+        response = await self.answered(pb.ProcessingRequest(response_headers=head))
         if body is None:
             return response
         assert response.WhichOneof("response") == "response_headers"
         request = pb.ProcessingRequest(response_body=pb.HttpBody(body=body, end_of_stream=whole))
-        return await self.exchange.answered(request)
+        return await self.answered(request)
 
 
 def on_record(house: House) -> list[AuditRecord]:

@@ -94,7 +94,7 @@ async def began(house: House, session: str = "s") -> str:
     await envoy.asked(legacy("initialize", BEGINS))
     pairs = [(":status", "200"), ("content-type", "application/json"), (SESSION, session)]
     answer = pb.ProcessingRequest(response_headers=pb.HttpHeaders(headers=headers(pairs)))
-    head = (await envoy.exchange.answered(answer)).response_headers.response.header_mutation
+    head = (await envoy.answered(answer)).response_headers.response.header_mutation
     told = {one.header.key: one.header.raw_value.decode() for one in head.set_headers}
     assert (SESSION in told) != (SESSION in head.remove_headers)
     return told.get(SESSION, "")
@@ -399,7 +399,7 @@ async def test_nothing_else_of_a_servers_head_is_given_out(envoy: Envoy) -> None
     head = pb.HttpHeaders(
         headers=pb.HeaderMap(headers=[pb.HeaderValue(key=k, value=v) for k, v in pairs])
     )
-    response = await envoy.exchange.answered(pb.ProcessingRequest(response_headers=head))
+    response = await envoy.answered(pb.ProcessingRequest(response_headers=head))
     assert response.response_headers.response.header_mutation.remove_headers == ["x-note"]
 
 
@@ -417,7 +417,7 @@ async def test_the_media_type_is_the_one_that_an_answer_is_read_as(
     await envoy.asked(call())
     pairs = [(":status", "200"), *(("content-type", one) for one in told)]
     answer = pb.ProcessingRequest(response_headers=pb.HttpHeaders(headers=headers(pairs)))
-    head = (await envoy.exchange.answered(answer)).response_headers.response.header_mutation
+    head = (await envoy.answered(answer)).response_headers.response.header_mutation
     assert [one.header.raw_value.decode() for one in head.set_headers] == given_out
     assert ("content-type" in head.remove_headers) == (not given_out)
 
@@ -492,7 +492,7 @@ async def test_what_envoy_itself_refuses_is_told_by_its_status_alone(envoy: Envo
     head = pb.HttpHeaders(
         headers=pb.HeaderMap(headers=[pb.HeaderValue(key=k, value=v) for k, v in pairs])
     )
-    response = await envoy.exchange.answered(pb.ProcessingRequest(response_headers=head))
+    response = await envoy.answered(pb.ProcessingRequest(response_headers=head))
     immediate = response.immediate_response
     assert (immediate.status.code, immediate.body) == (401, b"")
     assert [one.header.key for one in immediate.headers.set_headers] == ["www-authenticate"]
@@ -511,7 +511,7 @@ async def test_nothing_comes_after_the_end(envoy: Envoy) -> None:
 
 async def test_a_call_without_an_answer_stays_owed(house: House, envoy: Envoy) -> None:
     await envoy.asked(call())
-    assert envoy.exchange.left() is None
+    assert envoy.exchange.left(envoy.force) is None
     assert await counted(house) == WORST
     house.now += PLANE.report_within_s + 1
     await house.debts.settle()
@@ -524,7 +524,7 @@ async def test_a_message_of_the_protocols_without_an_answer_ends_on_record(
     house: House, envoy: Envoy
 ) -> None:
     await envoy.asked(message("tools/list", {}))
-    left = envoy.exchange.left()
+    left = envoy.exchange.left(envoy.force)
     assert left is not None
     await left
     (outcome,) = outcomes(house)
@@ -546,4 +546,4 @@ async def test_a_header_of_two_values_ends_it(envoy: Envoy) -> None:
     request.protocol_config.request_body_mode = pb.BodySendMode.BUFFERED
     request.protocol_config.response_body_mode = pb.BodySendMode.BUFFERED
     with pytest.raises(Unexpected, match="as bytes"):
-        await envoy.exchange.answered(request)
+        await envoy.answered(request)

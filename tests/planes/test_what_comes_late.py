@@ -94,7 +94,7 @@ async def test_a_yes_that_comes_too_late_was_never_sent(house: House) -> None:
         await envoy.asked(call())
     gate.free.set()
     await require_taken_back(house, clean)
-    assert envoy.exchange.left() is None
+    assert envoy.exchange.left(envoy.force) is None
 
 
 async def test_a_yes_that_nobody_waited_for_was_never_sent(house: House) -> None:
