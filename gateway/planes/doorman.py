@@ -14,6 +14,7 @@ from gateway.domain.shares import Shares
 from gateway.domain.throttle import Throttle
 from gateway.errors import GatewayError, RateLimited, Unauthenticated
 from gateway.planes.in_force import InForce, Lease
+from gateway.planes.structs import Unexpected
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Asked = TypeVar("Asked")
@@ -149,10 +150,21 @@ async def in_good_time(
     """
     try:
         async with asyncio.timeout(_MESSAGE_S):
-            return await anext(aiter(requests), None)
+            return await at_leisure(requests, context, place)
     except TimeoutError:
         place.refused_unread("slow_body", address_of(context))
         await abort(context, grpc.StatusCode.DEADLINE_EXCEEDED, "the message took too long")
+
+
+async def at_leisure(
+    requests: AsyncIterator[Asked], context: Context, place: Place
+) -> Asked | None:
+    """Return the same, whenever it comes; what cannot be read ends the call, and is counted."""
+    try:
+        return await anext(aiter(requests), None)
+    except Unexpected as error:
+        place.refused_unread("protocol_error", address_of(context))
+        await abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
 
 def address_of(context: Context) -> str:

@@ -12,7 +12,15 @@ import grpc
 
 from gateway.domain.planes import Plane, PlaneKind
 from gateway.errors import Fault, GatewayError
-from gateway.planes.doorman import Context, Doorman, Place, abort, address_of, in_good_time
+from gateway.planes.doorman import (
+    Context,
+    Doorman,
+    Place,
+    abort,
+    address_of,
+    at_leisure,
+    in_good_time,
+)
 from gateway.planes.exchange import Exchange
 from gateway.planes.http_calls import unexpected
 from gateway.planes.in_force import InForce, Lease, beside
@@ -74,7 +82,7 @@ async def _next(
     """
     if exchange.awaits_request:
         return await in_good_time(requests, context, place)
-    return await anext(aiter(requests), None)
+    return await at_leisure(requests, context, place)
 
 
 async def _ended(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import grpc
+from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 
 from gateway.domain._value import value
@@ -16,6 +17,7 @@ from gateway.planes import ext_authz, ext_mcp, ext_proc
 from gateway.planes.doorman import MOST_AT_ONCE, Doorman
 from gateway.planes.in_force import Lease
 from gateway.planes.stubs import envoy_pb2, ext_mcp_pb2
+from gateway.planes.unread import MOST_BESIDE, reading
 
 _MOST_STREAMS: Final = 1_000
 """Of one connection."""
@@ -27,8 +29,6 @@ _ALIVE_MS: Final = 30_000
 """After so long without a word a connection has to say that it is alive, within as long again."""
 _HEALTH: Final = "grpc.health.v1.Health"
 _TOKEN_BYTES: Final = 32
-_ROOM: Final = 1 << 18
-"""Bytes of a message beside the body that it carries: its headers, claims and attributes."""
 
 
 @value
@@ -80,7 +80,7 @@ async def listening(where: Listening, lease: Lease) -> AsyncIterator[None]:
     # How many calls there may be at once the doorman says: whoever has no key takes nobody's place.
     server = grpc.aio.server(
         options=[
-            ("grpc.max_receive_message_length", where.most_bytes + _ROOM),
+            ("grpc.max_receive_message_length", where.most_bytes + MOST_BESIDE),
             ("grpc.max_concurrent_streams", _MOST_STREAMS),
             ("grpc.max_allowed_incoming_connections", _MOST_CONNECTIONS),
             ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
@@ -137,7 +137,7 @@ class Health:
 
 def _health(found: Health) -> grpc.GenericRpcHandler:
     empty, answer = health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse
-    return _service(_HEALTH, Check=_unread(found.check, empty, answer))
+    return _service(_HEALTH, Check=_unread(found.check, reading(empty), answer))
 
 
 def _handlers(lease: Lease, doorman: Doorman) -> tuple[grpc.GenericRpcHandler, ...]:
@@ -148,32 +148,50 @@ def _handlers(lease: Lease, doorman: Doorman) -> tuple[grpc.GenericRpcHandler, .
     return (
         _service(
             ext_authz.SERVICE,
-            Check=_unread(authz.check, envoys.CheckRequest, envoys.CheckResponse),
+            Check=_unread(
+                authz.check,
+                reading(
+                    envoys.CheckRequest,
+                    "attributes.request.http.body",
+                    "attributes.request.http.raw_body",
+                ),
+                envoys.CheckResponse,
+            ),
         ),
         _service(
             ext_proc.SERVICE,
             Process=grpc.stream_stream_rpc_method_handler(
                 _any(proc.process),
-                request_deserializer=envoys.ProcessingRequest.FromString,
+                request_deserializer=reading(
+                    envoys.ProcessingRequest, "request_body.body", "response_body.body"
+                ),
                 response_serializer=envoys.ProcessingResponse.SerializeToString,
             ),
         ),
         _service(
             ext_mcp.SERVICE,
-            CheckRequest=_unread(mcp.check_request, agents.McpRequest, agents.McpRequestResult),
-            CheckResponse=_unread(mcp.check_response, agents.McpResponse, agents.McpResponseResult),
+            CheckRequest=_unread(
+                mcp.check_request,
+                reading(agents.McpRequest, "mcp_request"),
+                agents.McpRequestResult,
+            ),
+            CheckResponse=_unread(
+                mcp.check_response,
+                reading(agents.McpResponse, "mcp_response"),
+                agents.McpResponseResult,
+            ),
         ),
     )
 
 
-def _unread(behaviour: Callable[..., Any], asked: Any, answer: Any) -> Any:
+def _unread(behaviour: Callable[..., Any], read: Callable[[bytes], Message], answer: Any) -> Any:
     """Return how a method is answered that has one message, which `behaviour` reads itself, or not.
 
     gRPC would read it first if it were told that there is one, whoever sent it.
     """
     return grpc.stream_unary_rpc_method_handler(
         _any(behaviour),
-        request_deserializer=asked.FromString,
+        request_deserializer=read,
         response_serializer=answer.SerializeToString,
     )
 

@@ -94,8 +94,8 @@ async def test_what_a_person_approves_while_policy_thinks_of_another_change_stay
 async def test_what_cannot_be_pinned_is_recorded_once_and_has_no_target(house):
     twice = [TOOLS["send"], {"name": "s3nd/../", "inputSchema": {}}]
     for _ in range(2):
-        targets = await house.keeper.compare(MAIL, Profile.MODERN, Kind.TOOL, twice)
-        assert [target.name for target in targets] == ["send"]
+        seen = await house.keeper.compare(MAIL, Profile.MODERN, Kind.TOOL, twice)
+        assert [manifest.target.name for manifest in seen] == ["send"]
     (record,) = house.audit.records
     assert (record.fields["code"], record.fields["verdict"]) == ("unpinnable", "deny")
 
