@@ -1,10 +1,11 @@
 """What people do with questions about calls: look at them, say yes, say no."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
+
+import orjson
 
 from gateway.admin.journal import Change, Journal
 from gateway.admin.person import EVERY_ROLE, How, Person, Role
@@ -267,7 +268,7 @@ class ApprovalDesk:
         if not request.self_approval or not request.question:
             return False
         try:
-            return await self._policy.self_approval(json.loads(request.question))
+            return await self._policy.self_approval(orjson.loads(request.question))
         except PolicyUnavailable:
             return False
 

@@ -1,9 +1,10 @@
 """Pins and what changed of them, as the documented JSON objects."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final, Self
+
+import orjson
 
 from gateway.admin.labels import suggestion_for_pins, words_of_suggestion
 from gateway.admin.lock import LockedPin
@@ -217,10 +218,12 @@ def alike_in_profiles(rows: Iterable[Row]) -> Rows:
     Its `profiles` are these; its `profile` is then what an approval of all of them need not name:
     nothing.
     """
-    merged: dict[str, Row] = {}
+    merged: dict[bytes, Row] = {}
     for row in rows:
         same = {name: row[name] for name in row if name not in _OF_ONE_PROFILE}
-        known = merged.setdefault(json.dumps(same, sort_keys=True), {**row, "profiles": []})
+        known = merged.setdefault(
+            orjson.dumps(same, option=orjson.OPT_SORT_KEYS), {**row, "profiles": []}
+        )
         known["profiles"].append(row["profile"])
     return [
         {**row, "profile": None if len(row["profiles"]) > 1 else row["profile"]}

@@ -1,14 +1,13 @@
 """A keyed hash by which equal content can be found again, and by nothing else."""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 import orjson
 
-from gateway.domain.document import canonical
+from gateway.domain.document import canonical, plain
 
 _DEEPEST = 100
 _BLOCK = 64
@@ -59,8 +58,7 @@ class KeyedHash:
             # Of a text, orjson's spelling is the canonical one.
             form = orjson.dumps(content) if type(content) is str else canonical(content)
         except (ValueError, TypeError, RecursionError):
-            plain = json.dumps(spelled(content), sort_keys=True, separators=(",", ":"))
-            return self._of_bytes + self._hex(plain.encode())
+            return self._of_bytes + self._hex(plain(spelled(content)))
         return self._of_json + self._hex(form)
 
 

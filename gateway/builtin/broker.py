@@ -1,6 +1,5 @@
 """A program's calls on the one path: each becomes an ordinary call, judged and recorded by itself."""
 
-import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -240,7 +239,7 @@ def _block(block: Any) -> Any:
         return None
     if block.get("type") == "text" and isinstance(block.get("text"), str):
         return block["text"]
-    return {"type": str(block.get("type", "")), "bytes": len(json.dumps(block))}
+    return {"type": str(block.get("type", "")), "bytes": len(jsontext.write_octets(block))}
 
 
 def _text(result: Mapping[str, Any]) -> str:

@@ -1,6 +1,5 @@
 """What lists have shown of which nobody approved a word: whoever calls may have it from there."""
 
-import json
 import re
 from binascii import a2b_base64
 from collections import deque
@@ -9,9 +8,11 @@ from threading import Lock
 from typing import Any, Final
 from weakref import ref
 
+import orjson
 import re2
 
 from gateway.domain.bounded import digest_of
+from gateway.domain.document import plain
 from gateway.flow.carried import Carried, Search
 from gateway.flow.results import said_in
 
@@ -91,7 +92,7 @@ class Listed:
             for lasting in (part for item in items for part in _lasting(item)):
                 if not self.is_complete:
                     return
-                text = json.dumps(lasting, sort_keys=True)
+                text = _spelled(lasting)
                 name = digest_of(text)
                 if name in self._known:
                     continue
@@ -135,6 +136,13 @@ class Listed:
             self._shown.add(said_in(item))
             self._lengths.append(self._shown.length)
             self._looked += octets
+
+
+def _spelled(item: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # an integer beyond 64 bits
+        return plain(item)
 
 
 def _lasting(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

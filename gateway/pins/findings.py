@@ -4,12 +4,13 @@ A hint and never a control: whoever writes around these expressions is not found
 found may be harmless. The control is that a person approves.
 """
 
-import json
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any
+
+import orjson
 
 from gateway.domain._value import value
 from gateway.domain.document import leaves
@@ -182,7 +183,7 @@ def _is_hidden(character: str) -> bool:
 def _in_parameters(definition: dict[str, Any]) -> Iterator[Finding]:
     schema = definition.get("inputSchema")
     if isinstance(schema, dict) and MAPPING in schema:
-        told = json.dumps(schema[MAPPING])
+        told = orjson.dumps(schema[MAPPING]).decode()
         yield Finding(
             code="authzen_mapping", path=f"$.inputSchema.{MAPPING}", excerpt=_excerpt(told)
         )

@@ -1,8 +1,9 @@
 """A definition as somebody reads it who has never seen it, and is to approve it."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+import orjson
 
 from gateway.domain._value import value
 from gateway.domain.drafts import NEWEST, REFERRED_ALONE, version_of
@@ -128,8 +129,12 @@ def _part(name: str, told: str, schema: Any) -> Part:
     return Part(name=visible(name), text=visible(told), said=said)
 
 
+def _written(content: Any) -> str:
+    return orjson.dumps(content).decode()
+
+
 def _short(content: Any) -> str:
-    return visible(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False))
+    return visible(content if isinstance(content, str) else _written(content))
 
 
 def _counting(schema: Mapping[str, Any], version: str | None) -> Mapping[str, Any]:
@@ -152,9 +157,9 @@ def _type(schema: Any, version: str | None = NEWEST, depth: int = 0) -> str:
     version = version_of(schema, version)
     schema = _counting(schema, version)
     if "const" in schema:
-        return json.dumps(schema["const"], ensure_ascii=False)
+        return _written(schema["const"])
     if isinstance(schema.get("enum"), list):
-        return _any_of([json.dumps(each, ensure_ascii=False) for each in schema["enum"]])
+        return _any_of(list(map(_written, schema["enum"])))
     if isinstance(schema.get("$ref"), str):
         return str(schema["$ref"].rsplit("/", 1)[-1])
     for word in ("anyOf", "oneOf"):

@@ -1,6 +1,5 @@
 """Where policy says that a person must be asked: what was answered, or a question is filed."""
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -40,6 +39,7 @@ from gateway.pipeline.standing import history, may_stand, standing_places
 from gateway.pipeline.trail import Trail
 from gateway.ports import ApprovalStore, AuditLog, Clock, PolicyEngine
 from gateway.turns import QUICK_NODES, finished, in_turn
+from gateway.wire import jsontext
 from gateway.wire.elicitation import approval_state, is_approval_state
 
 _MINUTE_S = 60
@@ -347,7 +347,7 @@ class Approvals:
             if places is None
             else tuple(sorted((path, access.call.as_written(shown)) for path, shown in places)),
             may_stand=places is not None and await may_stand(access, self._policy),
-            question=json.dumps(access.asked).encode() if theirs else b"",
+            question=jsontext.write_octets(access.asked) if theirs else b"",
             plane=self._plane(access),
         )
         return self._after(self._store.earlier(asked), asked)

@@ -1,6 +1,5 @@
 """Meeting a decision's obligations on what an upstream said (pure)."""
 
-import json
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final
@@ -9,6 +8,7 @@ from gateway.domain.decisions import Duty, Obligation
 from gateway.domain.rewriting import REDACTED, Rewriter
 from gateway.errors import Denied
 from gateway.pipeline.redacting import redacted
+from gateway.wire import jsontext
 
 _STRUCTURED: Final = "structuredContent"
 _ABOUT: Final = frozenset(
@@ -194,4 +194,4 @@ def _is_short(content: Any) -> bool:
 
 def _size(content: Mapping[str, Any]) -> int:
     """Return how many bytes `content` is written in, names and numbers too."""
-    return len(json.dumps(content, ensure_ascii=False).encode(errors="replace"))
+    return len(jsontext.write_octets(content))

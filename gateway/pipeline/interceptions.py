@@ -5,7 +5,6 @@ person, session and span that has none yet, and where there is another number of
 """
 
 import hmac
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ from typing import Any, Final, TypeVar
 from gateway.domain._value import value
 from gateway.domain.bounded import ENTRY, Bounded, digest_of, octets_of
 from gateway.domain.calls import CallId, Form, Message
-from gateway.domain.document import Digest, canonical
+from gateway.domain.document import Digest, canonical, plain
 from gateway.domain.flow import RunHandle, RunHint
 from gateway.domain.nodes import amount
 from gateway.domain.planes import REPLACE_RESULT, InterceptorHost
@@ -330,5 +329,4 @@ def _digest(payload: Mapping[str, Any]) -> Digest:
     try:
         return Digest.of(canonical(payload))
     except ValueError:
-        plain = json.dumps(payload, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        return Digest.of(plain.encode())
+        return Digest.of(plain(payload))

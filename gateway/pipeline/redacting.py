@@ -30,7 +30,7 @@ def redacted(
             hidden would take too long to be looked for.
 
     """
-    changed: dict[str, Any] = json.loads(json.dumps(content))
+    changed = _copied(content)
     hidden: set[str] = set()
     for text in detail.get("paths", ()):
         path = parse_path(text)
@@ -94,6 +94,12 @@ class _Blot(Rewriter):
 
     def shows(self, text: str, name: str = "") -> bool:  # noqa: ARG002
         return self._shown.stand_in(text) or any(pattern.search(text) for pattern in self._patterns)
+
+
+def _copied(node: Any) -> Any:
+    if isinstance(node, Mapping):
+        return {name: _copied(inner) for name, inner in node.items()}
+    return [_copied(inner) for inner in node] if isinstance(node, list | tuple) else node
 
 
 def _blank(document: Any, path: Path) -> set[str]:

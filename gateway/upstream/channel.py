@@ -6,7 +6,6 @@ what they do; and with none under way to whoever listens.
 """
 
 import asyncio
-import json
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ from gateway.upstream.faults import too_large, unusable
 from gateway.upstream.inbox import Ending, Heard, Inbox, Messages
 from gateway.upstream.replies import read_in_turn
 from gateway.upstream.settings import LocalSettings
+from gateway.wire import jsontext
 from gateway.wire.jsonrpc import METHOD_NOT_FOUND
 from gateway.wire.server_message import ServerMessage
 
@@ -281,7 +281,7 @@ class Channel:
     async def _refuse(self, message: ServerMessage) -> None:
         """Answer a request that no server of the stateless revision may make."""
         error = {"code": METHOD_NOT_FOUND, "message": "servers make no requests in this revision"}
-        body = json.dumps({"jsonrpc": "2.0", "id": message.id, "error": error}).encode()
+        body = jsontext.write_octets({"jsonrpc": "2.0", "id": message.id, "error": error})
         with suppress(UpstreamFailed):
             await self.tell(body)
 
@@ -313,7 +313,7 @@ def _addressee(message: ServerMessage) -> Key | None:
 def _cancelled(id_: str | int) -> bytes:
     params = {"requestId": id_, "reason": "nobody waits any more"}
     message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
-    return json.dumps(message).encode()
+    return jsontext.write_octets(message)
 
 
 def _key(id_: str | int) -> Key:

@@ -1,7 +1,6 @@
 """The one way out to URLs that somebody else names, and only to where the operator lets us go."""
 
 import asyncio
-import json
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,7 +28,7 @@ from gateway.upstream.addresses import IPAddress
 from gateway.upstream.bounds import EgressPolicy
 from gateway.upstream.resolver import Resolver, SystemResolver
 from gateway.upstream.urls import WebUrl, read_url
-from gateway.wire.jsontext import read_lenient
+from gateway.wire.jsontext import read_lenient, write_octets
 
 __all__ = ["MOST_BYTES", "EgressPolicy", "GuardedFetcher", "WholeAnswer"]
 
@@ -247,7 +246,7 @@ def _written(
     form: Mapping[str, str] | None, document: Mapping[str, Any] | None
 ) -> tuple[str, bytes]:
     if document is not None:
-        return "application/json", json.dumps(document).encode()
+        return "application/json", write_octets(document)
     return "application/x-www-form-urlencoded", urlencode(form or {}).encode()
 
 

@@ -1,7 +1,6 @@
 """Forwarding to an upstream that speaks Streamable HTTP: what was permitted is what is sent."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -17,6 +16,7 @@ from gateway.upstream.headers import SESSION, Headers, forwarded
 from gateway.upstream.personal import sent_in_name_of
 from gateway.upstream.settings import UpstreamSettings
 from gateway.upstream.stream import EventStream
+from gateway.wire import jsontext
 
 _VERBS = {
     Form.REQUEST: "POST",
@@ -101,13 +101,13 @@ class HttpUpstream:
         """
         if not _is_cancelled_by_message(permit.call):
             return
-        body = json.dumps(
+        body = jsontext.write_octets(
             {
                 "jsonrpc": "2.0",
                 "method": "notifications/cancelled",
                 "params": {"requestId": permit.call.message.id, "reason": "nobody waits any more"},
             }
-        ).encode()
+        )
         try:
             async with asyncio.timeout(self._connect_s):
                 await self._post_beside(permit, body)

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -85,7 +84,7 @@ def told_in(message: Message) -> tuple[Message, Told]:
 
 def remembering(name: str, result: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a result that asks for input so that the next round knows that `name` is meant."""
-    kept = json.dumps([name, result.get(_REQUEST_STATE)]).encode()
+    kept = jsontext.write_octets([name, result.get(_REQUEST_STATE)])
     state = f"{_STATE}{base64.urlsafe_b64encode(kept).decode()}"
     return {**result, _REQUEST_STATE: state}
 

@@ -137,6 +137,76 @@ def test_few_know_how_a_text_is_normalised() -> None:
     assert set(found) == {"domain/normal.py", "flow/folding.py", "signin/passwords.py"}
 
 
+OURS = {
+    "audit/bundle.py": {"members": "lines of a record's, which has 64 KiB at most"},
+    "audit/forms.py": {"content": "members of a record's, which has 64 KiB at most"},
+    "audit/query.py": {
+        "[order.value, at, record['leaf_index']]": "a place in the log",
+        "operand": "a text",
+        "wanted": "a text",
+    },
+    "builtin/advice.py": {"name": "a text"},
+    "builtin/cursors.py": {"place": "a place in a list"},
+    "config/alike.py": {"_plain(path, content)": "the operator's"},
+    "config/reading.py": {"content": "the operator's"},
+    "config/registered.py": {"{_SERVERS: servers}": "the operator's"},
+    "domain/rewriting.py": {"number": "one number"},
+    "flow/redaction.py": {"secret": "a text"},
+    "oauth/held_keys.py": {
+        "ECKey.generate_key(_CURVE).as_dict(private=True)": "a key",
+        "said": "a proof of ours",
+    },
+    "pins/diff.py": {"content": "one number, or nothing in brackets"},
+    "pipeline/redacting.py": {"word": "a text"},
+    "policy/bundle.py": {"input_schema()": "ours"},
+    "policy/standard.py": {"input_schema()": "ours"},
+    "policy/texts.py": {"told": "the operator's"},
+    "sandbox/declarations.py": {"": "short texts and integers of an `enum`", "name": "a text"},
+    "sandbox/deno_modules.py": {"{'imports': dict.fromkeys(names, _GONE)}": "ours"},
+    "sandbox/deno_process.py": {"frame": "a program's"},
+    "signin/federation.py": {"asdict(leg)": "ours"},
+    "storage/choices.py": {
+        "sorted(choice.runs)": "a person's choice",
+        "sorted(choice.selection.names)": "a person's choice",
+    },
+    "storage/identity/remembered.py": {
+        "held[n]": "lists of words of ours",
+        "list(words)": "words of ours",
+    },
+    "storage/identity/standing.py": {"content": "a person's yes"},
+    "storage/postgres/allowance.py": {"one.under": "names"},
+    "storage/postgres/moving.py": {"orjson.loads(said)": "names"},
+    "upstream/launch.py": {"spec": "the operator's"},
+    "wiring/administration.py": {"published.get(key.kid)": "a key"},
+    "wiring/alike.py": {"dict(alike(config))": "the operator's"},
+}
+"""What the standard library's writer writes, and why that is no message of anybody's."""
+
+
+def written_at_once() -> Iterator[tuple[str, str]]:
+    """Yield what `json.dumps` writes, and where; of what it is handed to, nothing."""
+    for path, tree in parsed("dumps"):
+        nodes = list(ast.walk(tree))
+        of = {
+            id(node.func): ast.unparse(node.args[0])
+            for node in nodes
+            if isinstance(node, ast.Call) and node.args
+        }
+        for node in nodes:
+            if isinstance(node, ast.Attribute) and ast.unparse(node) in {"json.dumps", "json.dump"}:
+                yield path, of.get(id(node), "")
+
+
+def test_what_others_say_is_not_written_in_one_turn() -> None:
+    """A double that is far from one takes that writer a thousand times what an integer does.
+
+    No other thread has its turn meanwhile. `wire.jsontext` writes what others say, and
+    `domain.document.plain` what is hashed; a command is a process of its own.
+    """
+    found = {(path, what) for path, what in written_at_once() if not path.startswith("cli/")}
+    assert found == {(path, what) for path, allowed in OURS.items() for what in allowed}
+
+
 def test_one_place_reads_what_stands_for_characters_in_html() -> None:
     """Python raises an error where a reference has many digits, and what raises it is a bug."""
     found = [

@@ -81,5 +81,5 @@ def test_what_stands_beside_a_reference_is_told_to_mean_nothing() -> None:
     old = told({**schema, "$schema": DRAFT.format(7)})
     assert old["parameter b"] == f"{NOTHING}string, required"
     assert old["parameters' $ref"] == "#/definitions/a"
-    assert old["parameters' definitions"] == '{"a": {}}'
+    assert old["parameters' definitions"] == '{"a":{}}'
     assert told(schema)["parameter b"] == "string, required"
