@@ -72,6 +72,11 @@ class Turns:
             # What it raises comes through here: with `done` it would be a cycle, and keep `args`.
             del done
 
+    def close(self, last: Callable[[], object]) -> None:
+        """Have `last` done once all that was begun is done, and begin nothing more."""
+        self._threads.submit(last)
+        self._threads.shutdown(wait=False)
+
     def _ended(self, whose: _Whose, line: asyncio.Lock) -> None:
         line.release()
         self._left(whose)

@@ -78,7 +78,7 @@ async def measure(labelled: LabelledSet, figures: dict[str, float]) -> list[Sequ
     """Score every strategy on a set; return rows for people."""
     finder = Finder(load_meaning(MODEL.parent, MODEL_DIGEST, Forgetful()))
     for tool in labelled.tools:
-        finder.add(tool)
+        await finder.add(tool)
     await finder.prepare()
     visible = frozenset(tool.id for tool in labelled.tools)
     table: list[Sequence[object]] = []

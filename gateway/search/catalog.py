@@ -3,17 +3,18 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Final, TypeAlias
 
+from gateway.domain.nodes import most_nodes
 from gateway.domain.tools import Manifest
 from gateway.search.finder import Finder
 from gateway.search.tools import Ranking, Strategy, ToolText
+from gateway.turns import finished, in_steps
 
 Approved: TypeAlias = tuple[Manifest, str]
 """A definition of a tool, and what was approved of what its server says of itself."""
 
-_AT_ONCE: Final = 4
-"""Tools that are indexed before others get their turn: a millisecond or two."""
 _LOOK_S: Final = 1.0
 """How often it is looked whether anything else is approved; a search looks for itself."""
 
@@ -23,9 +24,10 @@ class Catalog:
 
     def __init__(self, finder: Finder) -> None:
         self._finder = finder
-        self._indexed: dict[str, Approved] = {}
-        self._followed: Mapping[str, Approved] = {}
-        """What was approved when everything was last indexed."""
+        self._indexed: dict[str, Approved | None] = {}
+        """`None`: nobody waited until it was indexed or forgotten, and which it is nobody knows."""
+        self._followed: Mapping[str, Approved] | None = None
+        """All that is indexed, unless it was not followed to its end."""
         self._changing = asyncio.Lock()
 
     async def search(
@@ -41,7 +43,8 @@ class Catalog:
         """Return the best of the `visible` tools, as if no others existed.
 
         `approved` is every tool that a person approved, by an id of the caller's choice; whatever
-        else was indexed is forgotten first. It is not changed afterwards. `strategy` and the rest are as `Finder.search` has them.
+        else was indexed is forgotten first. It is not changed afterwards. `strategy` and the rest are as
+        `Finder.search` has them.
 
         Raises:
             BadCommand: A pattern was asked for that is none, or is too large.
@@ -82,20 +85,28 @@ class Catalog:
     async def _follow(self, approved: Mapping[str, Approved]) -> None:
         if approved is self._followed:
             return
+        self._followed = None
         for gone in self._indexed.keys() - approved.keys():
-            self._finder.remove(gone)
+            self._indexed[gone] = None
+            await self._finder.remove(gone)
             del self._indexed[gone]
-        changed = [(id_, one) for id_, one in approved.items() if not self._has(id_, one)]
-        for place, (id_, one) in enumerate(changed, start=1):
-            manifest, described = one
-            self._finder.add(ToolText.of(id_, manifest, server_description=described))
-            self._indexed[id_] = one
-            if place % _AT_ONCE == 0:
-                await asyncio.sleep(0)
+        async for some in in_steps(list(approved.items())):
+            for id_, one in some:
+                if not self._has(id_, one):
+                    self._indexed[id_] = None
+                    await self._finder.add(await self._said(id_, *one))
+                    self._indexed[id_] = one
         self._followed = approved
 
+    @staticmethod
+    async def _said(id_: str, manifest: Manifest, described: str) -> ToolText:
+        """Return what can be found of a definition, which may have to be read for it."""
+        read = partial(ToolText.of, id_, manifest, server_description=described)
+        nodes = most_nodes(len(manifest.definition.text))
+        return await finished(manifest.target.server, nodes, read)
+
     def _has(self, id_: str, approved: Approved) -> bool:
-        manifest, described = self._indexed.get(id_, (None, ""))
+        manifest, described = self._indexed.get(id_) or (None, "")
         return manifest is approved[0] and described == approved[1]
 
     def close(self) -> None:

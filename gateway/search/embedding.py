@@ -7,7 +7,7 @@ from gateway.domain._value import value
 from gateway.search.tools import ToolText
 from gateway.search.words import spaced
 
-FORM = 1
+FORM = 2
 """Of `aspects_of`: counted up when it changes, so that kept vectors of another form are not used."""
 
 

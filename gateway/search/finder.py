@@ -1,17 +1,18 @@
 """What discovery asks: the tools that fit a request, among those that the caller may see."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from gateway.ports.vectors import VectorStore
 from gateway.search.embedding import Embedder
 from gateway.search.index import Closeness, Index, Pattern, matches
-from gateway.search.query import understand
+from gateway.search.query import Query, understand
 from gateway.search.tools import Ranking, Strategy, ToolText
-from gateway.turns import QUICK_NODES, finished, in_turn
+from gateway.turns import QUICK_NODES, Turns, finished, in_turn
 
 WEIGHTS = "model.safetensors"
 """In a model's folder, beside `vocab.txt`."""
@@ -68,12 +69,17 @@ class Meaning(Protocol):
 
 
 class Finder:
-    """Searches approved tools. Of one event loop; nothing leaves the process."""
+    """Searches approved tools. Of one event loop; nothing leaves the process.
+
+    What is indexed is read and changed in one thread: how many words there are is for servers and
+    callers to say. Nobody has more than one place there.
+    """
 
     def __init__(self, meaning: Meaning | None = None) -> None:
         """Begin with nothing indexed. Without `meaning` there is no search by meaning."""
         self._index = Index()
         self._meaning = meaning
+        self._turns = Turns(places=1)
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
@@ -82,14 +88,20 @@ class Finder:
             return (Strategy.KEYWORD, Strategy.REGEX)
         return (Strategy.HYBRID, Strategy.EMBEDDING, Strategy.KEYWORD, Strategy.REGEX)
 
-    def add(self, tool: ToolText) -> None:
+    async def add(self, tool: ToolText) -> None:
         """Make an approved tool findable, in place of what was indexed under its id."""
+        await self._turns.finish(tool.server, self._add, tool)
+
+    def _add(self, tool: ToolText) -> None:
         if self._meaning is not None and self._index.tools.get(tool.id) != tool:
             self._meaning.drop(tool.id)
         self._index.add(tool)
 
-    def remove(self, tool: str) -> None:
+    async def remove(self, tool: str) -> None:
         """Make the tool with this id impossible to find."""
+        await self._turns.finish("", self._remove, tool)
+
+    def _remove(self, tool: str) -> None:
         if self._meaning is not None:
             self._meaning.drop(tool)
         self._index.remove(tool)
@@ -106,16 +118,25 @@ class Finder:
         """Compute the vectors that are missing; searches go on meanwhile, by keyword."""
         if self._meaning is None:
             return
-        waiting = [
-            tool for name, tool in self._index.tools.items() if not self._meaning.has_all([name])
-        ]
+        waiting = await self._turns.finish("", self._unplaced, self._meaning)
         for start in range(0, len(waiting), _BATCH):
             batch = waiting[start : start + _BATCH]
             vectors = await self._meaning.vectors_of(batch)
-            for tool in batch:
-                # Meanwhile its approval may have been withdrawn, or another definition approved.
-                if self._index.tools.get(tool.id) == tool:
-                    self._meaning.put(tool.id, vectors[tool.id])
+            await self._turns.finish("", self._place, self._meaning, batch, vectors)
+
+    def _unplaced(self, meaning: Meaning) -> Sequence[ToolText]:
+        return [tool for name, tool in self._index.tools.items() if not meaning.has_all([name])]
+
+    def _place(
+        self,
+        meaning: Meaning,
+        batch: Sequence[ToolText],
+        vectors: Mapping[str, Sequence[bytes]],
+    ) -> None:
+        for tool in batch:
+            # Meanwhile its approval may have been withdrawn, or another definition approved.
+            if self._index.tools.get(tool.id) == tool:
+                meaning.put(tool.id, vectors[tool.id])
 
     async def search(
         self,
@@ -132,7 +153,7 @@ class Finder:
         server. `limit` is at most 50. `strategy` is the best there is unless it is asked for;
         by keyword is answered where no meaning is known, and while vectors of visible tools are
         missing: `answered_by` says which it was.
-        A pattern is matched in the turn of `who`.
+        All of it is done in the turn of `who`.
 
         Raises:
             BadCommand: A pattern was asked for that is none, or is too large.
@@ -142,16 +163,29 @@ class Finder:
         limit = max(0, min(limit, MOST_HITS))
         strategy = strategy or self.strategies[0]
         if strategy is Strategy.REGEX:
-            return self._index.regex(await self._matched(request, visible, who), limit)
-        query = understand(request)
-        closeness = None
+            matched = await self._matched(request, visible, who)
+            return await self._turns.finish(who, self._index.regex, matched, limit)
+        query = await self._turns.take(who, understand, request)
+        vectors = None
         if strategy is not Strategy.KEYWORD:
-            closeness = await self._closeness(query.texts, visible)
+            vectors = await self._vectors(query.texts, visible, who)
         # Only now: while vectors were computed, approvals may have been withdrawn.
+        rank = partial(self._ranked, by=strategy, vectors=vectors, limit=limit)
+        return await self._turns.finish(who, rank, query, visible)
+
+    def _ranked(
+        self,
+        query: Query,
+        visible: AbstractSet[str],
+        *,
+        by: Strategy,
+        vectors: Mapping[str, bytes] | None,
+        limit: int,
+    ) -> Ranking:
         view = self._index.view(visible)
-        if closeness is not None:
-            measured = closeness(view.tools)
-            if measured is not None and strategy is Strategy.HYBRID:
+        if vectors is not None and self._meaning is not None:
+            measured = self._meaning.closeness(view.tools, vectors)
+            if measured is not None and by is Strategy.HYBRID:
                 return self._index.hybrid(query, view, measured, limit)
             if measured is not None:
                 return self._index.embedding(query, view, measured, limit)
@@ -165,25 +199,30 @@ class Finder:
         There are two threads for everybody, and a pattern over all tools can take seconds.
         """
         pattern = await in_turn(who, _MATCHING, Pattern, request)
-        texts = self._index.texts(self._index.view(visible))
+        texts = await self._turns.finish(who, self._texts, visible)
         found: dict[ToolText, float] = {}
         for some in _pieces(texts):
             found |= await finished(who, _MATCHING, matches, pattern, some)
         return found
 
-    async def _closeness(
-        self, texts: Sequence[str], visible: AbstractSet[str]
-    ) -> Callable[[Sequence[str]], Closeness | None] | None:
-        """Return how to compare tools with `texts`, or `None` if that cannot be done now."""
+    def _texts(self, visible: AbstractSet[str]) -> Sequence[ToolText]:
+        return self._index.texts(self._index.view(visible))
+
+    async def _vectors(
+        self, texts: Sequence[str], visible: AbstractSet[str], who: str
+    ) -> Mapping[str, bytes] | None:
+        """Return where `texts` are, or `None` if tools cannot be compared with them now."""
         meaning = self._meaning
-        if meaning is None or not meaning.has_all(self._index.view(visible).tools):
+        if meaning is None or not await self._turns.finish(who, self._are_placed, meaning, visible):
             return None
-        vectors = await meaning.texts(texts)
-        return lambda tools: meaning.closeness(tools, vectors)
+        return await meaning.texts(texts)
+
+    def _are_placed(self, meaning: Meaning, visible: AbstractSet[str]) -> bool:
+        return meaning.has_all(self._index.view(visible).tools)
 
     def close(self) -> None:
-        """Let go of what is held."""
-        self._index.close()
+        """Let go of what is held, once the last that was begun of it is done."""
+        self._turns.close(self._index.close)
 
 
 def load_meaning(model: Path, digest: str, store: VectorStore) -> Meaning:

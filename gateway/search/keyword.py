@@ -97,8 +97,8 @@ class Keywords:
         return scores
 
     def _terms_of(self, text: str) -> list[str]:
-        stems = self._stems.of(telling(words_of(text)))
-        return list(dict.fromkeys(stems))[:MOST_TERMS]
+        words = dict.fromkeys(telling(words_of(text)))
+        return list(dict.fromkeys(self._stems.of(islice(words, MOST_TERMS))))
 
 
 def _fields(tool: ToolText) -> Iterable[tuple[float, list[str]]]:

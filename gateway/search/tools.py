@@ -2,13 +2,21 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Self
 
 from gateway.domain._value import value
 from gateway.domain.tools import Manifest
 
-_DOC_CHARACTERS = 200
-"""Of one parameter's description; what follows is rarely about what the tool is for."""
+_DESCRIPTION = 8_000
+"""Characters of a description; what follows is rarely about what the tool is for."""
+_TITLE = 200
+_PARAMETERS = 64
+"""As many of a tool's, in the order of its schema."""
+_PARAMETER = 64
+"""Characters of a parameter's name."""
+_DOCUMENTED = 200
+"""Characters of what is said of one."""
 
 
 class Strategy(StrEnum):
@@ -29,9 +37,10 @@ class ToolText:
     server: str
     name: str
     title: str = ""
+    """Cut, as all that follows: how much a definition says is for its server to choose."""
     description: str = ""
     parameters: tuple[tuple[str, str], ...] = ()
-    """Pairs of a parameter's name and its description, the latter cut to 200 characters."""
+    """Pairs of a parameter's name and its description."""
     server_description: str = ""
     digest: str
     """`sha256:...` of the definition; vectors are kept under it."""
@@ -50,8 +59,8 @@ class ToolText:
             id=id,
             server=manifest.target.server,
             name=manifest.target.name,
-            title=_text(content.get("title")),
-            description=_text(content.get("description")),
+            title=_text(content.get("title"))[:_TITLE],
+            description=_text(content.get("description"))[:_DESCRIPTION],
             parameters=parameters_of(content.get("inputSchema")),
             server_description=server_description,
             digest=str(manifest.digest),
@@ -59,15 +68,16 @@ class ToolText:
 
 
 def parameters_of(schema: object) -> tuple[tuple[str, str], ...]:
-    """Return the names and descriptions of the top-level properties of an input schema."""
+    """Return the names and descriptions of the first top-level properties of an input schema."""
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping):
         return ()
-    return tuple((str(name), _documented(node)) for name, node in properties.items())
+    first = islice(properties.items(), _PARAMETERS)
+    return tuple((str(name)[:_PARAMETER], _documented(node)) for name, node in first)
 
 
 def _documented(node: Any) -> str:
-    return _text(node.get("description"))[:_DOC_CHARACTERS] if isinstance(node, Mapping) else ""
+    return _text(node.get("description"))[:_DOCUMENTED] if isinstance(node, Mapping) else ""
 
 
 def _text(found: object) -> str:

@@ -1,5 +1,6 @@
 """Text as terms: identifiers split, stop words left out, words reduced to stems."""
 
+import json
 import re
 import sqlite3
 from collections.abc import Iterable
@@ -7,12 +8,18 @@ from collections.abc import Iterable
 from gateway.errors import ConfigError
 
 _MOST_KNOWN = 50_000
+"""Stems remembered at once; queries are anybody's text and must not fill the memory."""
 _LONGEST_KNOWN = 100
 """Characters: of longer words, which callers make up, the stem is not remembered."""
-"""Stems remembered at once; queries are anybody's text and must not fill the memory."""
 _WORD = re.compile(r"[^\W_]+")
 _LOWER_UPPER = re.compile(r"([a-z0-9])([A-Z])")
 _ACRONYM = re.compile(r"([A-Z])([A-Z][a-z])")
+_TAKE = "INSERT INTO words (rowid, word) SELECT key, value FROM json_each(?)"
+_STEMS = (
+    "SELECT json_group_array(json_array(doc, term))"
+    " FROM (SELECT doc, term FROM stems ORDER BY doc, offset DESC)"
+)
+"""By each word's place; of one that is several to the tokenizer the first comes last."""
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]{2,}")
 """Japanese and Chinese, which write no spaces."""
 
@@ -76,8 +83,8 @@ class Stems:
         self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         try:
             self._database.execute(
-                "CREATE VIRTUAL TABLE words"
-                " USING fts5(word, tokenize = 'porter unicode61 remove_diacritics 2')"
+                "CREATE VIRTUAL TABLE words USING"
+                " fts5(word, content = '', tokenize = 'porter unicode61 remove_diacritics 2')"
             )
             self._database.execute("CREATE VIRTUAL TABLE stems USING fts5vocab(words, 'instance')")
         except sqlite3.OperationalError as error:
@@ -96,12 +103,14 @@ class Stems:
         return [learned[word] if word in learned else self._known[word] for word in asked]
 
     def _learned(self, missing: list[str]) -> dict[str, str]:
-        self._database.executemany(
-            "INSERT INTO words (rowid, word) VALUES (?, ?)", enumerate(missing)
-        )
-        rows = self._database.execute("SELECT doc, term FROM stems ORDER BY doc, offset DESC")
-        found = dict(rows.fetchall())
-        self._database.execute("DELETE FROM words")
+        # In two statements, however many words: between any two another thread may go on first.
+        self._database.execute("BEGIN")
+        try:
+            self._database.execute(_TAKE, (json.dumps(missing),))
+            stems: list[tuple[int, str]] = json.loads(self._database.execute(_STEMS).fetchone()[0])
+        finally:
+            self._database.execute("ROLLBACK")
+        found = dict(stems)
         return {word: found.get(place, word) for place, word in enumerate(missing)}
 
     def close(self) -> None:

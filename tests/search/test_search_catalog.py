@@ -13,7 +13,7 @@ from gateway.search import catalog as catalog_module
 from gateway.search.catalog import Approved, Catalog
 from gateway.search.finder import Finder, Meaning
 from gateway.search.meaning import Vectorized
-from gateway.search.tools import Ranking, Strategy
+from gateway.search.tools import Ranking, Strategy, ToolText
 from tests.search.tools_to_find import Hashed, Remembering
 
 
@@ -35,13 +35,13 @@ class Counted(Finder):
         super().__init__(meaning)
         self.told: list[str] = []
 
-    def add(self, tool: Any) -> None:
+    async def add(self, tool: Any) -> None:
         self.told.append(tool.id)
-        super().add(tool)
+        await super().add(tool)
 
-    def remove(self, tool: str) -> None:
+    async def remove(self, tool: str) -> None:
         self.told.append(f"-{tool}")
-        super().remove(tool)
+        await super().remove(tool)
 
 
 @pytest.fixture
@@ -122,6 +122,44 @@ async def test_what_a_server_says_of_itself_helps_to_find_its_tools(finder: Coun
             "giraffe", approved=everything, visible=everything.keys(), limit=5
         )
         assert ids(ranking) == found
+
+
+@pytest.mark.parametrize("gone", [False, True])
+async def test_what_nobody_waited_to_see_indexed_is_indexed_as_it_is_then(
+    finder: Counted, gone: bool
+) -> None:
+    catalog = Catalog(finder)
+    before = {"r": (manifest("read", "Play music."), ""), "w": WRITE}
+    after: dict[str, Approved] = {"w": WRITE} if gone else BOTH
+    assert ids(await search(catalog, before)) == ["r", "w"]
+    going = threading.Event()
+    held = asyncio.create_task(finder._turns.take("x", going.wait, 60))
+    await asyncio.sleep(0)
+    searching = asyncio.create_task(search(catalog, after))
+    while len(finder.told) < 3:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    searching.cancel()
+    going.set()
+    await held
+    found = await catalog.search("music", approved=before, visible=before.keys(), limit=5)
+    assert ids(found) == ["r"]
+
+
+@pytest.mark.parametrize(("said", "leaves"), [("Short.", False), ("Long. " * 5_000, True)])
+async def test_a_long_definition_is_read_beside_the_loop(
+    finder: Counted, monkeypatch: pytest.MonkeyPatch, said: str, leaves: bool
+) -> None:
+    threads = []
+    read = ToolText.of
+
+    def noting(*args: Any, **more: Any) -> ToolText:
+        threads.append(threading.get_ident())
+        return read(*args, **more)
+
+    monkeypatch.setattr(ToolText, "of", noting)
+    await search(Catalog(finder), {"r": (manifest("read", said), "")})
+    assert (threading.get_ident() not in threads) is leaves
 
 
 class Ready:

@@ -3,19 +3,23 @@ import threading
 
 import pytest
 
-from gateway.errors import BadCommand
+from gateway.errors import BadCommand, RateLimited
 from gateway.search import finder as finder_module
 from gateway.search.finder import MOST_HITS, Finder
-from gateway.search.index import matches
+from gateway.search.index import Index, matches
+from gateway.search.keyword import Keywords
 from gateway.search.meaning import Vectorized
+from gateway.search.query import understand
 from gateway.search.tools import Strategy
+from gateway.search.vectors import Vectors
+from gateway.search.words import Stems
 from tests.search.tools_to_find import IDS, TOOLS, Hashed, Remembering, tool
 
 
 async def prepared(embedder=None, store=None) -> Finder:
     finder = Finder(Vectorized(embedder or Hashed(), store or Remembering()))
     for one in TOOLS:
-        finder.add(one)
+        await finder.add(one)
     await finder.prepare()
     return finder
 
@@ -29,12 +33,12 @@ async def answered_by(finder: Finder, strategy=None, visible=IDS) -> Strategy:
 async def test_without_a_model_every_request_is_answered_by_keyword():
     finder = Finder()
     for one in TOOLS:
-        finder.add(one)
+        await finder.add(one)
     await finder.prepare()
     assert finder.strategies == (Strategy.KEYWORD, Strategy.REGEX)
     for asked in (None, Strategy.HYBRID, Strategy.EMBEDDING, Strategy.KEYWORD):
         assert await answered_by(finder, asked) is Strategy.KEYWORD
-    finder.remove("files/read_file")
+    await finder.remove("files/read_file")
     assert (await finder.search("path", visible=IDS, limit=3)).hits == ()
     finder.close()
 
@@ -51,7 +55,7 @@ async def test_a_model_answers_by_both_unless_another_strategy_is_asked_for():
 
 async def test_keyword_answers_while_a_vector_is_missing():
     finder = await prepared()
-    finder.add(tool("new", "Brand new.", server="files"))
+    await finder.add(tool("new", "Brand new.", server="files"))
     visible = IDS | {"files/new"}
     assert await answered_by(finder, visible=visible) is Strategy.KEYWORD
     await finder.prepare()
@@ -61,7 +65,7 @@ async def test_keyword_answers_while_a_vector_is_missing():
 
 async def test_a_hidden_tool_without_a_vector_changes_nobody_elses_strategy():
     finder = await prepared()
-    finder.add(tool("new", "Brand new.", server="files"))
+    await finder.add(tool("new", "Brand new.", server="files"))
     assert await answered_by(finder) is Strategy.HYBRID
     finder.close()
 
@@ -78,7 +82,7 @@ async def test_hidden_tools_change_nothing_in_what_is_close(strategy):
     before = await search()
     assert before.found == len(IDS)
     for number in range(100):
-        finder.add(tool(f"read_file_{number}", "Read a file and send mail.", server="secret"))
+        await finder.add(tool(f"read_file_{number}", "Read a file and send mail.", server="secret"))
     await finder.prepare()
     assert await search() == before
     finder.close()
@@ -86,21 +90,41 @@ async def test_hidden_tools_change_nothing_in_what_is_close(strategy):
 
 async def test_a_changed_definition_is_no_longer_where_the_old_one_was():
     finder = await prepared()
-    finder.add(tool("read_file", "Play music.", server="files"))
+    await finder.add(tool("read_file", "Play music.", server="files"))
     ranking = await finder.search("music", visible=IDS, limit=1)
     assert (ranking.hits[0].id, ranking.answered_by) == ("files/read_file", Strategy.KEYWORD)
     finder.close()
 
 
+class Removing(Hashed):
+    """An embedder during whose work, once there is something to remove, that goes."""
+
+    def __init__(self):
+        super().__init__()
+        self.removes = None
+
+    def embed(self, texts):
+        if self.removes is not None:
+            self.removes()
+            self.removes = None
+        return super().embed(texts)
+
+
+def removing(finder):
+    """Return what removes a tool, called in a thread, and waits until it is gone."""
+    loop = asyncio.get_running_loop()
+    gone = finder.remove
+    return lambda: asyncio.run_coroutine_threadsafe(gone("files/read_file"), loop).result(60)
+
+
 async def test_an_approval_that_is_withdrawn_while_vectors_are_made_is_not_indexed():
-    meaning = Vectorized(Hashed(), Remembering())
+    embedder = Removing()
+    meaning = Vectorized(embedder, Remembering())
     finder = Finder(meaning)
     for one in TOOLS:
-        finder.add(one)
-    preparing = asyncio.create_task(finder.prepare())
-    await asyncio.sleep(0)
-    finder.remove("files/read_file")
-    await preparing
+        await finder.add(one)
+    embedder.removes = removing(finder)
+    await finder.prepare()
     assert not meaning.has_all(["files/read_file"])
     ranking = await finder.search("read file", visible=IDS, limit=50)
     assert "files/read_file" not in {hit.id for hit in ranking.hits}
@@ -108,11 +132,11 @@ async def test_an_approval_that_is_withdrawn_while_vectors_are_made_is_not_index
 
 
 async def test_a_tool_that_goes_while_a_query_is_embedded_is_not_answered():
-    finder = await prepared()
-    searching = asyncio.create_task(finder.search("read file", visible=IDS, limit=50))
-    await asyncio.sleep(0)
-    finder.remove("files/read_file")
-    ranking = await searching
+    embedder = Removing()
+    finder = await prepared(embedder)
+    embedder.removes = removing(finder)
+    ranking = await finder.search("read file", visible=IDS, limit=50)
+    assert embedder.removes is None
     assert "files/read_file" not in {hit.id for hit in ranking.hits}
     finder.close()
 
@@ -146,7 +170,9 @@ async def test_between_a_few_tools_of_a_pattern_others_have_their_turn(monkeypat
     monkeypatch.setattr(finder_module, "matches", watched)
     finder = Finder()
     for number in range(20):
-        finder.add(tool(f"read_{number}", "r" * (9_000 if number == 0 else 2_000), server="many"))
+        await finder.add(
+            tool(f"read_{number}", "r" * (9_000 if number == 0 else 2_000), server="many")
+        )
     ids = frozenset(f"many/read_{number}" for number in range(20))
     ranking = await finder.search("read_", visible=ids, limit=50, strategy=Strategy.REGEX)
     assert ranking.found == 20
@@ -154,15 +180,107 @@ async def test_between_a_few_tools_of_a_pattern_others_have_their_turn(monkeypat
     finder.close()
 
 
-async def test_a_tool_that_goes_while_a_pattern_is_matched_is_not_answered():
+async def test_a_tool_that_goes_while_a_pattern_is_matched_is_not_answered(monkeypatch):
     finder = await prepared()
-    searching = asyncio.create_task(
-        finder.search("read_", visible=IDS, limit=3, strategy=Strategy.REGEX)
-    )
-    await asyncio.sleep(0)
-    finder.remove("files/read_file")
-    assert (await searching).hits == ()
+    removes = removing(finder)
+
+    def slowly(pattern, tools):
+        removes()
+        return matches(pattern, tools)
+
+    monkeypatch.setattr(finder_module, "matches", slowly)
+    ranking = await finder.search("read_", visible=IDS, limit=3, strategy=Strategy.REGEX)
+    assert ranking.hits == ()
     finder.close()
+
+
+WORKS = [
+    (finder_module, "understand"),
+    (Stems, "of"),
+    *((Keywords, name) for name in ("add", "remove", "norms", "scores")),
+    *((Vectors, name) for name in ("put", "drop", "has_all", "visible")),
+    *((Index, name) for name in ("view", "texts", "keyword", "embedding", "hybrid", "regex")),
+]
+
+
+async def test_what_is_indexed_is_read_and_changed_in_one_thread_which_is_not_the_loops(
+    monkeypatch,
+):
+    """How many words and tools there are is for servers and callers to say."""
+    threads: dict[str, set[int]] = {}
+
+    def noting(name, work):
+        def done(*args):
+            threads.setdefault(name, set()).add(threading.get_ident())
+            return work(*args)
+
+        return done
+
+    for holder, name in WORKS:
+        monkeypatch.setattr(holder, name, noting(name, getattr(holder, name)))
+    finder = await prepared()
+    for strategy in (None, *Strategy):
+        await finder.search("read a file", visible=IDS, limit=3, strategy=strategy, who="emma")
+    await finder.add(tool("read_file", "Play music.", server="files"))
+    await finder.remove("mail/sendMail")
+    assert threads.keys() == {name for _, name in WORKS}
+    assert len(set.union(*threads.values())) == 1
+    assert threading.get_ident() not in threads["of"]
+    finder.close()
+
+
+async def test_whoever_searches_much_has_one_place_and_keeps_nobody_waiting_behind_it(monkeypatch):
+    begun, going, done = threading.Event(), threading.Event(), []
+
+    def slowly(request):
+        begun.set()
+        going.wait(60)
+        done.append(request)
+        return understand(request)
+
+    monkeypatch.setattr(finder_module, "understand", slowly)
+    finder = await prepared()
+
+    def search(who):
+        return asyncio.create_task(finder.search(who, visible=IDS, limit=3, who=who))
+
+    held = [search("mallory") for _ in range(64)]
+    await asyncio.to_thread(begun.wait, 60)
+    other = search("emma")
+    with pytest.raises(RateLimited):
+        await search("mallory")
+    going.set()
+    await other
+    assert done.index("emma") <= 2
+    await asyncio.gather(*held)
+    finder.close()
+
+
+async def test_nothing_is_closed_that_somebody_still_reads(monkeypatch):
+    """SQLite ends the process over that."""
+    begun, going, ends = threading.Event(), threading.Event(), []
+
+    def slowly(self, query, view, limit):
+        begun.set()
+        going.wait(60)
+        ends.append("searched")
+
+    def closed(self):
+        ends.append("closed")
+        shut(self)
+
+    shut = Index.close
+    monkeypatch.setattr(Index, "keyword", slowly)
+    monkeypatch.setattr(Index, "close", closed)
+    finder = Finder()
+    searching = asyncio.create_task(finder.search("read", visible=IDS, limit=3))
+    await asyncio.to_thread(begun.wait, 60)
+    finder.close()
+    going.set()
+    await searching
+    while len(ends) < 2:
+        await asyncio.sleep(0.001)
+    assert ends == ["searched", "closed"]
 
 
 async def test_nothing_is_embedded_twice_and_never_on_the_loop():
@@ -175,7 +293,7 @@ async def test_nothing_is_embedded_twice_and_never_on_the_loop():
     embedder.threads.clear()
     await answered_by(again)
     assert embedder.embedded[done:] == [""]
-    again.remove("files/write_file")
+    await again.remove("files/write_file")
     await again.search("a new request", visible=IDS, limit=1)
     assert threading.get_ident() not in embedder.threads
     again.close()
@@ -194,7 +312,7 @@ async def test_an_answer_has_a_bounded_number_of_tools():
     finder = Finder()
     names = [f"ping{number}" for number in range(MOST_HITS + 10)]
     for name in names:
-        finder.add(tool(name, "Ping."))
+        await finder.add(tool(name, "Ping."))
     visible = frozenset(f"srv/{name}" for name in names)
     assert len((await finder.search("ping", visible=visible, limit=10**9)).hits) == MOST_HITS
     assert (await finder.search("ping", visible=visible, limit=-1)).hits == ()

@@ -5,10 +5,11 @@ import pytest
 from gateway.domain.document import Document
 from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
 from gateway.errors import BadCommand
+from gateway.search import keyword
 from gateway.search.index import Index, Pattern, matches
 from gateway.search.query import understand
 from gateway.search.tools import Ranking, Strategy, ToolText
-from gateway.search.words import word_set
+from gateway.search.words import Stems, word_set
 from tests.search.tools_to_find import IDS, TOOLS, tool
 
 
@@ -160,3 +161,36 @@ def test_a_definition_is_found_by_all_that_describes_it():
         server_description="Makes.",
         digest=str(manifest.digest),
     )
+
+
+def test_of_a_request_no_more_words_are_stemmed_than_count(index, monkeypatch):
+    asked = []
+
+    def noted(self, words):
+        asked.append(list(words))
+        return asked[-1]
+
+    monkeypatch.setattr(Stems, "of", noted)
+    words = [f"word{number}" for number in range(400)]
+    request = understand("; ".join([" ".join(words), "forecasts of weather"]))
+    index.keyword(request, index.view(IDS), 5)
+    assert len(request.texts) > 1
+    assert all(len(one) <= keyword.MOST_TERMS for one in asked)
+
+
+def test_how_much_of_a_definition_is_found_is_bounded():
+    definition = {
+        "name": "mk",
+        "title": "t" * 100_000,
+        "description": "d" * 100_000,
+        "inputSchema": {
+            "properties": {
+                f"{number:03}{'p' * 1_000}": {"description": "d" * 1_000} for number in range(900)
+            }
+        },
+    }
+    target = Target(server=UpstreamId("s"), kind=Kind.TOOL, name="mk")
+    manifest = Manifest(target=target, profile=Profile.MODERN, definition=Document.of(definition))
+    text = ToolText.of("s__mk", manifest)
+    assert (len(text.title), len(text.description)) == (200, 8_000)
+    assert text.parameters == tuple((f"{number:03}{'p' * 61}", "d" * 200) for number in range(64))

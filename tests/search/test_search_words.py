@@ -43,3 +43,16 @@ def test_what_others_asked_for_is_not_remembered_without_end(monkeypatch):
         assert stems.of([f"word{number}", "running"])[1] == "run"
     assert len(stems._known) <= 3
     stems.close()
+
+
+def test_many_words_are_learned_in_as_few_statements_as_two():
+    """Between any two of them another thread may go on first, and each row of its own is a write."""
+    stems = Stems()
+    said: list[str] = []
+    stems._database.set_trace_callback(said.append)
+    for many in (2, 1_000):
+        words = [f"walking{number}s" for number in range(many)]
+        said.clear()
+        assert stems.of(words) == [f"walking{number}" for number in range(many)]
+        assert len([one for one in said if not one.startswith("--")]) == 4
+    stems.close()

@@ -93,7 +93,7 @@ async def test_the_operators_model_answers_once_it_has_read_what_is_approved(
 async def test_tools_that_are_not_found_by_meaning_yet_are_told() -> None:
     finder = Finder(Vectorized(Hashed(), Remembering()))
     found = Searching(Catalog(finder), None)
-    finder.add(tool("new", "Brand new.", server="files"))
+    await finder.add(tool("new", "Brand new.", server="files"))
     assert found.facts() == {"search": "0 of 1 tools are found by meaning"}
     await finder.prepare()
     assert found.facts() == {}
