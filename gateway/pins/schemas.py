@@ -23,6 +23,9 @@ MOST_WORK = 300_000
 """Schemas that all of a message's values may meet: some tens of milliseconds at the very worst. As
 long as it checks, the library lets nobody else have the interpreter, in whatever thread."""
 
+_QUICK_WORK = 50_000
+"""So many are met in some milliseconds."""
+
 _MOST_TOLD = 200_000
 """Nodes of JSON: the library finds all mismatches, and copies what each of them is about, before it
 tells the first one. Some tens of milliseconds."""
@@ -96,6 +99,14 @@ class SchemaCheck:
             raise UnusableSchema(
                 "it is no schema of a known draft, or a pattern in it is too large"
             ) from error
+
+    def fits(self, content: Any, size: int) -> bool:
+        """Whether `content` is as the schema says, and that is told in some milliseconds.
+
+        `size` is as `problems` has it, which tells the rest, and may take longer: to count, too.
+        """
+        # Every value is at least two bytes of text.
+        return self._most * size <= 2 * _QUICK_WORK and bool(self._validator.is_valid(content))
 
     def problems(self, content: Any, size: int) -> tuple[Problem, ...]:
         """Return at most five of the places where `content` is not as the schema says.

@@ -36,7 +36,7 @@ from gateway.pipeline.questions import Questions
 from gateway.pipeline.quotas import Quotas
 from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
-from gateway.pipeline.schemas import Schemas
+from gateway.pipeline.schemas import CHECKING, Schemas
 from gateway.pipeline.selections import Selections
 from gateway.pipeline.sensitive import Sensitive, holds_secrets
 from gateway.pipeline.sessions import Sessions
@@ -46,7 +46,7 @@ from gateway.ports import Authenticator, Catalogs, Clock, PinStore, PolicyEngine
 from gateway.ports.allowance import Allowance
 from gateway.ports.descriptions import DescriptionGate
 from gateway.ports.standing import StandingAnswers
-from gateway.turns import in_turn
+from gateway.turns import QUICK_NODES, finished, in_turn
 from gateway.wire.elicitation import answer_in
 from gateway.wire.extensions import within
 from gateway.wire.fixed import bare, require_fixed, says_only_its_call
@@ -491,6 +491,8 @@ class Admission:
             await self._require_otherwise_allowed(call, principal, run, target, pin, trail=trail)
             raise
         approved = known.approved or self._schemas.of(pinned)
+        if not approved.is_ready:
+            await finished(principal.person, CHECKING, approved.make_ready)
         labelled = (*rule.destination, *rule.payload)
         plain = partial(self._schemas.require_plain_arguments, approved, call.message, labelled)
         nodes = most_nodes(len(call.message.body))
@@ -499,8 +501,9 @@ class Admission:
             if call.origin is not OriginKind.SANDBOX and call.server != OWN:
                 # A program was written from stubs; what we list of ourselves is always whole.
                 await self._descriptions.require_read(call, principal, pinned)
-            checked = partial(self._schemas.require_arguments, approved, call.message)
-            await in_turn(principal.person, nodes, checked)
+            if nodes > QUICK_NODES or not self._schemas.fits(approved, call.message):
+                checked = partial(self._schemas.require_arguments, approved, call.message)
+                await finished(principal.person, CHECKING, checked)
         task = self._questions.task(call, principal, run)
         flow = await self._questions.review(call, principal, run, subject, task)
         dlp = await self._sensitive.in_call(call, principal, run, pin, task)

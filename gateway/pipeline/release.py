@@ -30,11 +30,11 @@ from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
-from gateway.pipeline.schemas import Approved, Schemas
+from gateway.pipeline.schemas import CHECKING, Approved, Schemas
 from gateway.pipeline.sensitive import MASKING, Edge
 from gateway.pipeline.serverside import LINKS, ServerRequests
 from gateway.pipeline.trail import Trail
-from gateway.turns import finished
+from gateway.turns import QUICK_NODES, finished
 from gateway.wire.bare_notices import bare_params, news_of, speaks
 from gateway.wire.bare_results import bare_error, bare_greeting, unread
 from gateway.wire.bounds import within
@@ -142,7 +142,7 @@ class Release:
         error = await self._requests.links(permit, message.error or {})
         if permit.access is None:
             return self._bare_error(message, error)
-        expected = self._expected(permit, permit.access)
+        expected = await self._expected(permit, permit.access)
         read = await read_content(permit.principal.person, error, len(message.data), trail)
         label = expected.label.join(read)
         run = await self._raised(permit, label, trail)
@@ -291,7 +291,7 @@ class Release:
                 )
         if not asked:
             result = await self._requests.inputs(permit, result)
-        size, expected = len(message.data), self._expected(permit, access)
+        size, expected = len(message.data), await self._expected(permit, access)
         label = await self._label(permit, access, expected, result=result, size=size, trail=trail)
         run = await self._raised(permit, label, trail)
         decision = await self._judged(permit, access, run, result, trail, size=size)
@@ -359,6 +359,8 @@ class Release:
         try:
             if access.target.kind is Kind.TOOL:
                 approved, typed = expected.approved, expected.typed
+                if nodes <= QUICK_NODES and approved.promises:
+                    nodes = nodes if self._schemas.result_fits(approved, result, size) else CHECKING
                 check = partial(self._schemas.result_problems, approved, result, typed, size)
                 problems = await finished(who, nodes, check)
             elif access.target.kind is Kind.PROMPT:
@@ -447,8 +449,10 @@ class Release:
             if not carried.has(uri) and not written.wrote(uri):
                 given.add(server, uri)
 
-    def _expected(self, permit: Permit, access: AccessRequest) -> "_Expected":
+    async def _expected(self, permit: Permit, access: AccessRequest) -> "_Expected":
         approved = self._schemas.of(access.pinned)
+        if not approved.is_ready:
+            await finished(permit.principal.person, CHECKING, approved.make_ready)
         typed: tuple[str, ...] = ()
         if access.target.kind is Kind.TOOL:
             rule = self._rules.servers[access.target.server].tool(access.target.name)

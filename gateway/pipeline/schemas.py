@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final
 
@@ -15,8 +16,11 @@ from gateway.errors import Denied, InvalidArguments, UpstreamFailed
 from gateway.flow.schemas import identifier_fields
 from gateway.pins.members import Members, astray
 from gateway.pins.schemas import SchemaCheck, UnusableSchema
+from gateway.turns import QUICK_NODES
 from gateway.wire.rounds import REQUESTS, STATE
 
+CHECKING: Final = QUICK_NODES + 1
+"""A schema may take long to be made ready, and to be checked by, for a small message too."""
 _MOST_KEPT: Final = 4096
 _OCTETS: Final = 32 * 1024**2
 _READY: Final = 8
@@ -32,6 +36,16 @@ class Approved:
         self._definition = definition
         self.promises = definition.get("outputSchema") is not None
         """Whether it says what its results are."""
+        self.is_ready = False
+        """Whether each part of it was made ready: until then, to use it may take long."""
+
+    def make_ready(self) -> None:
+        """Make each part ready that can be; of a schema by which nothing can be checked it is told by use."""
+        _ = self.arguments, self.of_prompt, self.structured, self.typed
+        with suppress(Denied):
+            # What a value can meet is counted when something is checked first.
+            _ = [check.fits(None, 0) for check in (self.input, self.output) if check is not None]
+            self.is_ready = True
 
     @cached_property
     def arguments(self) -> Members:
@@ -106,6 +120,14 @@ class Schemas:
             self._ready.put(found, definition, octets=_READY * len(definition.text))
         return found
 
+    def fits(self, approved: Approved, message: Message) -> bool:
+        """Whether the arguments are as approved, told at once; if not, `require_arguments` may take long."""
+        if not approved.is_ready:
+            return False
+        check = approved.input
+        arguments = message.params.get("arguments") or {}
+        return check is None or check.fits(arguments, len(message.body))
+
     def require_arguments(self, approved: Approved, message: Message) -> None:
         """Return if the arguments are what the approved definition says they may be.
 
@@ -160,6 +182,11 @@ class Schemas:
                 "The server sent a malformed message",
                 detail="a member of the structured content is easily confused with another one",
             )
+
+    def result_fits(self, approved: Approved, result: Mapping[str, Any], size: int) -> bool:
+        """Whether structured content is as promised, told at once; if not, `result_problems` may take long."""
+        check = approved.output if approved.is_ready else None
+        return check is not None and check.fits(result.get("structuredContent"), size)
 
     def result_problems(
         self, approved: Approved, result: Mapping[str, Any], typed: Iterable[str], size: int

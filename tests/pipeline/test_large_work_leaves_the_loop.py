@@ -36,7 +36,7 @@ from gateway.pipeline import (
 )
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.memory import ProvenanceMemory
-from gateway.pipeline.schemas import Schemas
+from gateway.pipeline.schemas import Approved, Schemas
 from gateway.turns import STEP, Turns
 from tests.dlp.texts import KEY
 from tests.pipeline.house import (
@@ -84,6 +84,9 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[int]]:
 
     for holder, name in [
         *PARTS,
+        (Approved, "make_ready"),
+        (Schemas, "fits"),
+        (Schemas, "result_fits"),
         (keeper, "read_list"),
         (keeper, "pin_question"),
         (release, "with_items"),
@@ -117,7 +120,73 @@ async def led_house(threads: dict[str, set[int]]) -> House:
 
 async def test_what_goes_through_a_small_call_stays_on_the_loop(threads: dict[str, set[int]]):
     await called(await led_house(threads), {"a": 1}, text("small"))
-    assert [threads[name] for name in NAMES] == [{threading.get_ident()}] * len(NAMES)
+    names = [*NAMES, "fits"]
+    names.remove("require_arguments")  # what fits needs it no more
+    assert [threads[name] for name in names] == [{threading.get_ident()}] * len(names)
+
+
+ONE_OF_MANY = {"anyOf": [*({"const": one} for one in range(90)), {"type": "integer"}]}
+"""Each number is held against all of it: 3,000 take some tens of milliseconds."""
+CHOOSES = {
+    "name": "choose",
+    "inputSchema": {"properties": {"a": {"items": ONE_OF_MANY}}},
+    "outputSchema": {"properties": {"a": {"items": ONE_OF_MANY}}},
+}
+
+
+async def choosing() -> House:
+    house = House()
+    await house.show(CHOOSES)
+    await house.approve(Kind.TOOL, "choose")
+    return house
+
+
+async def chosen(
+    threads: dict[str, set[int]], arguments: Any, structured: Any, *, cold: bool = False
+) -> None:
+    """Call a tool whose schemas are much work, and were made ready for another call unless `cold`."""
+    house = await choosing()
+    house.server.answer = lambda permit: result(permit, {"content": [], **structured})
+    if not cold:
+        await house.handle(house.call("choose", {"a": [1]}))
+    threads.clear()
+    await house.handle(house.call("choose", arguments))
+
+
+async def test_a_schema_is_made_ready_beside_the_loop_and_once(threads: dict[str, set[int]]):
+    await chosen(threads, {"a": [1]}, {"structuredContent": {"a": [1]}}, cold=True)
+    assert threads["make_ready"]
+    assert threading.get_ident() not in threads["make_ready"]
+    assert threads["fits"] == threads["result_fits"] == {threading.get_ident()}
+    await chosen(threads, {"a": [1]}, {"structuredContent": {"a": [1]}})
+    assert "make_ready" not in threads
+
+
+@pytest.mark.parametrize(("name", "checks"), [("require_arguments", 0), ("result_problems", 1)])
+@pytest.mark.parametrize(
+    ("much", "leaves"), [({"a": [7] * 2_000}, True), ({"a": ["x"]}, True), ({"a": [7]}, False)]
+)
+async def test_a_small_message_that_is_much_to_check_or_to_tell_leaves_the_loop(
+    threads: dict[str, set[int]], much: dict[str, Any], name: str, *, leaves: bool, checks: int
+):
+    """Whoever approved the schema did not choose how much of it a message meets."""
+    asks, said = ({"a": [1]}, much) if checks else (much, {"a": [1]})
+    await chosen(threads, asks, {"structuredContent": said})
+    ours = {threading.get_ident()} if checks else set[int]()
+    assert (threads.get(name, set()) & {threading.get_ident()}) == (set() if leaves else ours)
+    assert bool(threads.get(name)) is (leaves or bool(checks))
+
+
+async def test_many_calls_that_are_much_to_check_are_none_too_many(
+    threads: dict[str, set[int]], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(turns, "_TURNS", Turns(most_waiting=1))
+    house = await choosing()
+    house.server.answer = lambda permit: result(permit, {"content": [], "structuredContent": {}})
+    calls = [house.handle(house.call("choose", {"a": [7] * 1_000})) for _ in range(5)]
+    assert [seen.code for seen in await asyncio.gather(*calls)] == [None] * 5
+    assert threads["require_arguments"]
+    assert threading.get_ident() not in threads["require_arguments"]
 
 
 @pytest.mark.parametrize("name", NAMES)
