@@ -44,6 +44,10 @@ _ENTRY = 200
 
 _MOST_SECRETS = 1024
 """Values; of a run that has seen more it is not known what they are."""
+_MOST_SECRETS_OCTETS = 512 * 1024
+"""Bytes of them, as many: one may be long."""
+_SECRET = 400
+"""Bytes of one, beside its letters."""
 
 _MOST_WRITTEN = 256 * 1024
 """Bytes of letters that are kept of what was written."""
@@ -121,7 +125,10 @@ class Provenance:
         """Whether another gateway remembers some of the run."""
         self._above = above
         self._secrets: dict[bytes, tuple[str, str]] = {}
-        """Secrets that stood in results, each with a record and its server. None is forgotten."""
+        """Secrets that stood in results, each with a record and its server. None is forgotten, but all
+        are where they are too many: then all that is carried may be one."""
+        self._secrets_octets = 0
+        """What they take, and what it is to go through them: each question does."""
         self._most_results = results
         self._most_octets = octets
         self._octets = 0
@@ -171,7 +178,7 @@ class Provenance:
         left = self._left
         told = max(left["people"], left["titles"], left["records"]) if words else 0
         looked = self._unread + self._listed.unread + self.overheard.unread
-        return looked + self._unsearched + left["carried"] + told
+        return looked + self._unsearched + left["carried"] + told + self._secrets_octets
 
     def finish(self, *, words: bool) -> None:
         """Make what the next question would make, of `words` as in `unread`."""
@@ -190,7 +197,8 @@ class Provenance:
         listed = 0
         if self._listed.count and self._listed.is_counted_with(self):
             listed = self._listed.octets
-        return self._weight + said + self._written.octets + listed + self.overheard.weight
+        kept = self._weight + self._written.octets + self.overheard.weight + self._secrets_octets
+        return kept + said + listed
 
     def give_up(self) -> None:
         """Know from now on that not all of the run is remembered here: another gateway has some of it.
@@ -271,10 +279,13 @@ class Provenance:
             self._forget_oldest()
 
     def _hide(self, secrets: frozenset[bytes], source: Source) -> None:
-        for secret in secrets:
-            self._secrets.setdefault(secret, (source.record, source.server))
-        if len(self._secrets) > _MOST_SECRETS:
+        for secret in secrets - self._secrets.keys():
+            self._secrets[secret] = (source.record, source.server)
+            self._secrets_octets += _SECRET + len(secret)
+        if len(self._secrets) > _MOST_SECRETS or self._secrets_octets > _MOST_SECRETS_OCTETS:
             self.knows_secrets = False
+            self._secrets.clear()
+            self._secrets_octets = 0
         if (above := self._above()) is not None:
             above._hide(secrets, source)  # noqa: SLF001 - of its own kind
 

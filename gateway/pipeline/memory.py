@@ -80,7 +80,7 @@ class ProvenanceMemory:
             try:
                 return work(found)
             finally:
-                self._leave(who, run.id, found, lock)
+                self._leave(who, run, found, lock)
         if lock is None:
             lock = self._locks[run.id] = asyncio.Lock()
             await lock.acquire()  # at once, as nobody else has it
@@ -88,7 +88,7 @@ class ProvenanceMemory:
         # A thread cannot be ended: until it is done nobody else is with it, whoever waits for that.
         done = asyncio.ensure_future((finished if must else in_turn)(who, nodes, through, found))
         outlasting(done)
-        done.add_done_callback(lambda task: self._leave(who, run.id, found, lock, task))
+        done.add_done_callback(lambda task: self._leave(who, run, found, lock, task))
         return await asyncio.shield(done)
 
     async def hear(
@@ -122,15 +122,17 @@ class ProvenanceMemory:
     def _leave(
         self,
         who: str,
-        run: RunId,
+        run: Run,
         grown: Provenance,
         lock: asyncio.Lock | None,
         done: asyncio.Future[Any] | None = None,
     ) -> None:
-        """Count what a run takes now; what was forgotten meanwhile stays so."""
+        """Count what a run takes now, with what sees all of it; what was forgotten meanwhile stays so."""
         if lock is not None:
             lock.release()
-        self._runs.put(who, run, grown, _RUN + grown.octets, again=True)
+        self._runs.put(who, run.id, grown, _RUN + grown.octets, again=True)
+        if run.part_of is not None and (above := self._runs.get(who, run.part_of)) is not None:
+            self._runs.put(who, run.part_of, above, _RUN + above.octets, again=True)
         if done is not None and not done.cancelled():
             done.exception()  # looked at, also if whoever waited for it has gone
 

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from gateway.domain.labels import Confidentiality, Effect, Integrity, Label
 from gateway.flow import carried, provenance
 from gateway.flow.carried import Carried
 from gateway.flow.provenance import Provenance
@@ -17,6 +18,7 @@ from gateway.flow.results import records
 from tests.flow.flow_builders import UNTRUSTED, remember, source, structured, wrote
 
 MANY = 2_000
+SECRET = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.SECRET)
 SHAPES: dict[str, Callable[[int], Any]] = {
     "a number": lambda number: number,
     "a code": lambda number: f"{number:05}",
@@ -173,3 +175,38 @@ def test_what_is_too_much_alone_is_not_kept_and_nobody_knows_what_it_showed(
     given = {"to": "kim@c.example"}
     remember(found, source(UNTRUSTED), structured("done"), arguments=given, clean=True)
     assert found.proof_of("kim@c.example", "mail") is None
+
+
+def hides(found: Provenance, many: int, letters: int) -> None:
+    """Have a run read so many secrets, each of so many letters, in small results that are forgotten."""
+    for number in range(many):
+        text = f"password: {'k' * letters}{number:06}"
+        said = Answered(
+            source=source(SECRET, number),
+            effect=Effect.READ,
+            arguments={},
+            content=structured({"text": text}),
+            octets=10**9,
+            level=Confidentiality.PRIVATE,
+        )
+        found.remember(said)
+
+
+@pytest.mark.parametrize("letters", [10, 1_000])
+def test_secrets_count_where_they_are_kept_and_where_they_are_gone_through(
+    begin: int, letters: int
+) -> None:
+    found = Provenance()
+    hides(found, 100, letters)
+    assert taken(begin) <= found.octets
+    assert found.knows_secrets
+    assert found.unread(words=False) >= 100 * letters
+
+
+@pytest.mark.parametrize("letters", [10, 1_000])
+def test_of_secrets_that_are_too_many_none_is_kept(begin: int, letters: int) -> None:
+    found = Provenance()
+    hides(found, 3_000, letters)
+    assert not found.knows_secrets
+    assert max(found.octets, taken(begin)) <= provenance._MOST_SECRETS_OCTETS
+    assert found.unread(words=False) <= provenance._MOST_SECRETS_OCTETS

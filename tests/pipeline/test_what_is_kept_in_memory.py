@@ -1,5 +1,6 @@
 """Buckets, provenance and conversations: what is counted, and that all of it is bounded."""
 
+import threading
 from dataclasses import replace
 from functools import partial
 
@@ -8,7 +9,14 @@ import pytest
 from gateway.domain.bounded import ENTRY
 from gateway.domain.calls import Asked, Call
 from gateway.domain.flow import LONGEST_SOURCE, Run, RunId, RunState, Source, source_name
-from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Effect
+from gateway.domain.labels import (
+    BOTTOM,
+    STRICTEST_DEFAULT,
+    Confidentiality,
+    Effect,
+    Integrity,
+    Label,
+)
 from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Profile
 from gateway.errors import ProtocolError, RateLimited
@@ -21,6 +29,7 @@ from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.trail import Trail
 from tests.pipeline.house import ALICE, UNHINTED, House, result
 
+SECRET = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.SECRET)
 ROOTS = Asked(method="roots/list", digest="", text="{}")
 
 
@@ -295,3 +304,44 @@ async def test_what_runs_have_read_is_kept_within_its_bytes(monkeypatch):
         )
     assert len(kept._runs._of["alice"]) < 5
     assert kept._runs.octets <= 3_000_000
+
+
+def hides(found: Provenance) -> None:
+    """Have a run read 200 secrets."""
+    seen = Source(server="mail", tool="search", record="r1", label=SECRET)
+    text = "\n".join(f"password: tulip{number}meadow" for number in range(200))
+    for part in (text[:4_000], text[4_000:]):
+        content = {"content": [{"type": "text", "text": part}]}
+        found.remember(
+            Answered(
+                source=seen,
+                effect=None,
+                arguments={},
+                content=content,
+                octets=len(part),
+                level=Confidentiality.PRIVATE,
+            )
+        )
+
+
+async def test_what_a_part_of_a_run_reads_of_secrets_counts_in_the_whole_run_as_well():
+    kept = ProvenanceMemory(lambda _: None)
+    whole = Run(id=RunId("whole"), label=BOTTOM)
+    part = Run(id=RunId("part"), label=BOTTOM, part_of=whole.id)
+    above = kept.of(whole, "alice")
+    before = kept._runs.octets
+    await kept.with_it(part, "alice", 0, hides, looks=False)
+    within = kept.of(part, "alice")
+    assert above.octets > 10_000
+    assert kept._runs.octets - before >= above.octets + within.octets
+
+
+async def test_who_asks_a_run_that_knows_many_secrets_goes_through_them_beside_the_loop():
+    kept, here = ProvenanceMemory(lambda _: None), threading.get_ident()
+    run = Run(id=RunId("r"), label=SECRET)
+    await kept.with_it(run, "alice", 0, hides, looks=False)
+    for _ in range(2):  # however often it was asked before
+        assert (
+            await kept.with_it(run, "alice", 10, lambda _: threading.get_ident(), looks=True)
+            != here
+        )
