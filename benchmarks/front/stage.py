@@ -110,6 +110,7 @@ def approve(gateway: Running, servers: Sequence[str]) -> None:
                 {
                     **{member: row[member] for member in ("kind", "name", "profile")},
                     "digest": row["observed_digest"],
+                    "address": row["observed_address"],
                 }
                 for row in rows
             ]

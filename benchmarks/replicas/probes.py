@@ -61,7 +61,11 @@ class Office:
         rows = await self.done("pins.list", server=SERVER, status=None)
         wanted = [row for row in rows if not names or row["name"] in names]
         reviewed = [
-            {**{k: row[k] for k in ("name", "kind", "profile")}, "digest": row["observed_digest"]}
+            {
+                **{k: row[k] for k in ("name", "kind", "profile")},
+                "digest": row["observed_digest"],
+                "address": row["observed_address"],
+            }
             for row in wanted
         ]
         await self.done("pins.approve", server=SERVER, reviewed=reviewed, note="for a test")

@@ -39,7 +39,10 @@ def whole_row(pin: Pin, guidance: Guidance) -> Row:
 
 
 def row_of(pin: Pin) -> Row:
-    """Return the documented fields of a pin. `digest` is the approved one, `null` without any."""
+    """Return the documented fields of a pin. `digest` is the approved one, `null` without any.
+
+    So is `address`, of the server that showed it.
+    """
     return {
         "server": pin.target.server,
         "kind": pin.target.kind.value,
@@ -49,6 +52,8 @@ def row_of(pin: Pin) -> Row:
         "digest": str(pin.approved.digest) if pin.approved else None,
         "observed_digest": str(pin.observed.digest),
         "hash": HASH,
+        "address": pin.approved.identity if pin.approved else None,
+        "observed_address": pin.observed.identity,
         "approved_by": pin.approved_by or None,
         "approved_at": rfc3339(pin.approved_at),
         "expires_at": rfc3339(pin.expires_at),
@@ -151,7 +156,7 @@ def difference_row(pin: Pin, compared: Compared, *, rule: ServerRule, labelled: 
     apply by `rule`; if it is not `labelled`, also which ones its definition suggests.
     """
     change = compared.change
-    moved = pin.approved is not None and pin.approved.identity != pin.observed.identity
+    moved = has_moved(pin)
     return {
         **row_of(pin),
         "moved_from": pin.approved.identity if pin.approved and moved else None,
@@ -245,9 +250,8 @@ def _told_once(pin: Pin) -> tuple[Any, ...]:
     return (
         pin.target,
         pin.status,
-        *(None if one is None else str(one.digest) for one in (was, now)),
+        *(None if one is None else (str(one.digest), one.identity) for one in (was, now)),
         was is not None and was.server_version != now.server_version,
-        None if was is None or was.identity == now.identity else (was.identity, now.identity),
         pin.approved_by,
         pin.note,
         tuple((one.by, one.at, one.digest) for one in pin.filed),
@@ -275,6 +279,11 @@ def is_changed(pin: Pin) -> bool:
     """Whether it shows another definition than the one that was approved, and not revoked."""
     baseline = None if pin.status is PinStatus.REVOKED else pin.approved
     return baseline is not None and baseline.digest != pin.observed.digest
+
+
+def has_moved(pin: Pin) -> bool:
+    """Whether its server is at another address than when it was approved."""
+    return pin.approved is not None and pin.approved.identity != pin.observed.identity
 
 
 def evidence_of(change: Change) -> tuple[tuple[str, str], ...]:

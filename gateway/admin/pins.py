@@ -18,6 +18,7 @@ from gateway.admin.pin_rows import (
     difference_row,
     digest_in_force,
     evidence_of,
+    has_moved,
     how_bad,
     is_changed,
     locked_row,
@@ -49,6 +50,8 @@ class Reviewed(BaseModel):
     profile: Profile
     digest: str
     """`sha256:...` of what was shown."""
+    address: str
+    """Of the server that showed it, as its row has it."""
 
 
 @value
@@ -194,7 +197,7 @@ class PinDesk:
             planned = []
             for item in reviewed:
                 pin = self._one(server, item.name, item.kind, item.profile)
-                _same(pin, item.digest)
+                _require_same(pin, item)
                 planned.append(await self._plan(person, pin, note, "pins.approve", until))
             return [await self._carry_out(person, yes) for yes in planned]
 
@@ -255,8 +258,8 @@ class PinDesk:
 
         The file must be signed by `key`, or else by this gateway. Returns its entries, each with a
         `result`: `approved`, `filed` (more people must approve it), `unchanged` (it was approved
-        before), `differs`, `unknown` (nobody has shown it), `expired` (the approval has run out),
-        `revoked` (only a person who names it can undo that) or `refused` (more people must approve
+        before), `differs`, `moved` (its server is at another address than when it was approved here),
+        `unknown` (nobody has shown it), `expired` (the approval has run out), `revoked` (only a person who names it can undo that) or `refused` (more people must approve
         it, and this one does not count as another).
 
         Raises:
@@ -294,6 +297,8 @@ class PinDesk:
             return "revoked"
         if str(pin.observed.digest) != locked.digest:
             return "differs"
+        if has_moved(pin):
+            return "moved"
         if pin.status is PinStatus.APPROVED and not is_changed(pin):
             return "unchanged"
         expired = locked.expires_at is not None and locked.expires_at <= self._clock()
@@ -336,6 +341,7 @@ class PinDesk:
         people = await self._policy.pin_approvals(question_about(pin.observed, difference))
         given: dict[str, Any] = {
             "expected": str(pin.observed.digest),
+            "identity": pin.observed.identity,
             "by": person.name,
             "note": note,
             "user_id": person.user_id,
@@ -345,6 +351,8 @@ class PinDesk:
         }
         after = approved_pin(pin, at=self._clock(), change=difference, **given)
         evidence = evidence_of(difference)
+        if pin.observed.identity:
+            evidence += (("address", pin.observed.identity),)
         if people > 1:
             evidence += (("people", f"{len(after.filed) or people} of {people}"),)
         if until is not None:
@@ -397,11 +405,12 @@ class PinDesk:
 _DRIFTED = "shows another definition than the approved one"
 
 
-def _same(pin: Pin, digest: str) -> None:
-    if str(pin.observed.digest) != digest:
+def _require_same(pin: Pin, seen: Reviewed) -> None:
+    shown = str(pin.observed.digest), pin.observed.identity
+    if shown != (seen.digest, seen.address):
         raise PinMismatch(
             f"{pin.target} has changed since it was looked at; look again, then approve",
-            detail=f"shows {pin.observed.digest}, reviewed was {digest}",
+            detail=f"shows {' at '.join(shown)}, reviewed was {seen.digest} at {seen.address}",
         )
 
 

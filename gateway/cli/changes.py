@@ -115,6 +115,8 @@ def _head(row: dict[str, Any]) -> Iterator[str]:
     profiles = " and ".join(row.get("profiles", [row["profile"]]))
     where = f"{row['server']}/{row['kind']}/{row['name']} ({profiles})"
     yield f"{cell(where)}: {cell(row['status'])}, {_summary(row)}"
+    if row["digest"] is None and row["observed_address"]:
+        yield f"  the server is at {cell(row['observed_address'])}"
     if row["moved_to"]:
         # Without an address: approved before addresses were part of a pin.
         before = cell(row["moved_from"] or "no address on file")
@@ -200,7 +202,8 @@ def _tail(row: dict[str, Any]) -> list[str]:
 
 
 def _approve(row: dict[str, Any]) -> str:
-    return decide("approve", row, "--digest", row["observed_digest"])
+    address = ["--address", cell(row["observed_address"])] if row["observed_address"] else []
+    return decide("approve", row, "--digest", row["observed_digest"], *address)
 
 
 def decide(verb: str, row: dict[str, Any], *more: str) -> str:

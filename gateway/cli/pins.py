@@ -134,6 +134,7 @@ def review(place: Place, /, *, server: str | None, whole: bool, as_json: bool) -
 @click.option("--kind", type=click.Choice([kind.value for kind in _PINNED_KINDS]))
 @_profile
 @click.option("--digest", help="Only if it is this: the digest that you reviewed (one NAME).")
+@click.option("--address", help="Only if its server is there, as when you reviewed it (one NAME).")
 @_note
 @click.option("--expires", help="For how long it holds: `30d`. Never longer than `pins.expire`.")
 @click.option(
@@ -152,6 +153,7 @@ def approve(
     kind: str | None,
     profile: str | None,
     digest: str | None,
+    address: str | None,
     note: str,
     expires: str | None,
     everything: bool,
@@ -165,8 +167,8 @@ def approve(
     """
     if bool(names) is (everything or (kind is not None and not names)):
         raise click.UsageError("give either one or more NAMEs, or --all, or a --kind")
-    if digest is not None and len(names) != 1:
-        raise click.UsageError("--digest goes with exactly one NAME")
+    if (digest, address) != (None, None) and len(names) != 1:
+        raise click.UsageError("--digest and --address go with exactly one NAME")
     expires_s = None if expires is None else _seconds(expires)
     with connect(place.config) as gateway:
         if not names:
@@ -177,7 +179,7 @@ def approve(
         rows = gateway.call(
             "pins.approve",
             server=server,
-            reviewed=[_reviewed(row, digest) for row in chosen],
+            reviewed=[_reviewed(row, digest, address) for row in chosen],
             note=note,
             expires_s=expires_s,
         )
@@ -250,12 +252,13 @@ def _named(
     ]
 
 
-def _reviewed(row: dict[str, Any], digest: str | None) -> dict[str, Any]:
+def _reviewed(row: dict[str, Any], digest: str | None, address: str | None) -> dict[str, Any]:
     return {
         "kind": row["kind"],
         "name": row["name"],
         "profile": row["profile"],
         "digest": digest or row["observed_digest"],
+        "address": row["observed_address"] if address is None else address,
     }
 
 

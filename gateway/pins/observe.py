@@ -111,6 +111,7 @@ def approved_pin(
     pin: Pin,
     *,
     expected: str,
+    identity: str | None = None,
     by: str,
     at: float,
     note: str,
@@ -122,7 +123,8 @@ def approved_pin(
 ) -> Pin:
     """Return `pin` after the person `by` approved, at `at` (seconds since the epoch), what it shows.
 
-    `expected` is the digest of what the person looked at, as `sha256:...`. Where `people` have to
+    `expected` is the digest of what the person looked at, as `sha256:...`, and `identity` says whose it
+    was; with `None`, whoever's. Where `people` have to
     approve it, the first ones' approvals are filed, and the last one's puts it in force; `counts`
     says of whose `user_id` a filed one counts still, and the others are dropped.
     `change` is how that differs from what was approved, where they were compared already.
@@ -133,10 +135,11 @@ def approved_pin(
             approved it already.
 
     """
-    if str(pin.observed.digest) != expected:
+    shown = pin.observed
+    if str(shown.digest) != expected or identity not in (None, shown.identity):
         raise PinMismatch(
             "the definition has changed since it was looked at",
-            detail=f"{pin.target} is {pin.observed.digest}, not {expected}",
+            detail=f"{pin.target} is {shown.digest} at {shown.identity}, not {expected} at {identity}",
         )
     pin = replace(pin, filed=tuple(each for each in pin.filed if counts(each.user_id)))
     if people > 1:

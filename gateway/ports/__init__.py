@@ -217,6 +217,7 @@ class PinStore(Protocol):
         profile: Profile,
         *,
         expected: str,
+        identity: str | None = None,
         by: str,
         note: str,
         user_id: str = "",
@@ -224,7 +225,7 @@ class PinStore(Protocol):
         counts: Callable[[str], bool] = lambda _: False,
         expires_at: float | None = None,
     ) -> Pin:
-        """Approve what was last observed, if its digest is still `expected`.
+        """Approve what was last observed, if its digest is still `expected`, and it is still `identity`'s.
 
         `user_id` is the person's `User.id`; where `people` have to approve, theirs differ. `counts`
         says, from any thread, of whose id an approval that was filed earlier counts still. An

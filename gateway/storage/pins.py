@@ -81,6 +81,7 @@ class DurablePinStore:
         profile: Profile,
         *,
         expected: str,
+        identity: str | None = None,
         by: str,
         note: str,
         user_id: str = "",
@@ -100,6 +101,7 @@ class DurablePinStore:
             pin = approved_pin(
                 pin,
                 expected=expected,
+                identity=identity,
                 by=by,
                 at=now,
                 note=note,

@@ -21,6 +21,7 @@ from tests.admin.world import (
     approved,
     digest,
     reviewed,
+    shown_at,
     sighting,
 )
 
@@ -202,6 +203,20 @@ async def test_a_signature_that_is_no_text_and_a_key_that_is_no_key_are_refused(
         await world.pin_desk.import_(EMMA, lock={**lock, "signature": "?"})
     with pytest.raises(BadCommand, match="keys list"):
         await world.pin_desk.import_(EMMA, lock=lock, key="nonsense")
+
+
+async def test_of_a_server_that_has_moved_a_lock_file_approves_nothing() -> None:
+    world = World()
+    await approved(world, "send", "read")
+    lock = await world.pin_desk.export(USER)
+    await world.show(shown_at("https://b.example:443/mcp", "send"))
+    rows = await world.pin_desk.import_(EMMA, lock=lock)
+    assert {row["name"]: row["result"] for row in rows} == {"send": "moved", "read": "unchanged"}
+    # It says nothing of addresses: where nobody has approved any, the configured one counts.
+    fresh = World()
+    await fresh.show(shown_at("https://b.example:443/mcp", "send"))
+    rows = await fresh.pin_desk.import_(EMMA, lock=lock)
+    assert {row["name"]: row["result"] for row in rows} == {"send": "approved", "read": "unknown"}
 
 
 async def test_a_check_against_a_lock_file_tells_every_difference() -> None:

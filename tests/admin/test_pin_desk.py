@@ -28,6 +28,7 @@ from tests.admin.world import (
     digest,
     manifest,
     reviewed,
+    shown_at,
     sighting,
 )
 
@@ -45,6 +46,8 @@ async def test_what_was_seen_waits_and_is_listed_with_its_digest() -> None:
             "digest": None,
             "observed_digest": digest("send"),
             "hash": "rfc8785-sha256/1",
+            "address": None,
+            "observed_address": "",
             "approved_by": None,
             "approved_at": None,
             "expires_at": None,
@@ -75,6 +78,8 @@ async def test_an_approval_names_the_person_in_the_pin_and_in_the_log() -> None:
             "digest": digest(),
             "observed_digest": digest(),
             "hash": "rfc8785-sha256/1",
+            "address": "",
+            "observed_address": "",
             "approved_by": "os:ada",
             "approved_at": NOW_TEXT,
             "expires_at": None,
@@ -137,18 +142,62 @@ async def test_a_definition_that_changed_since_it_was_shown_is_not_approved() ->
     assert world.written == []
 
 
+A, B = "https://a.example:443/mcp", "https://b.example:443/mcp"
+
+
+async def test_what_a_person_sees_has_its_address_whether_or_not_it_was_approved() -> None:
+    world = World()
+    await world.show(shown_at(A))
+    (row,) = await world.pin_desk.review(EMMA)
+    assert (row["address"], row["observed_address"], row["moved_to"]) == (None, A, None)
+    await world.pin_desk.approve(EMMA, server="mail", reviewed=[reviewed(address=A)])
+    assert ("address", A) in [(r["code"], r["message"]) for r in world.written[-1]["reasons"]]
+    await world.show(shown_at(B))
+    (row,) = await world.pin_desk.review(EMMA)
+    assert (row["address"], row["observed_address"]) == (row["moved_from"], row["moved_to"])
+    assert (row["moved_from"], row["moved_to"]) == (A, B)
+
+
+@pytest.mark.parametrize("before", [None, "Sends mail, slowly."])
+async def test_what_another_address_shows_since_is_not_approved_though_it_says_the_same(
+    before: str | None,
+) -> None:
+    world = World()
+    if before is not None:
+        await world.show(shown_at(A, text=before))
+        seen = reviewed(text=before, address=A)
+        await world.pin_desk.approve(EMMA, server="mail", reviewed=[seen])
+    await world.show(shown_at(A))
+    seen = reviewed(address=A)
+    await world.show(shown_at(B))
+    with pytest.raises(PinMismatch, match="look again"):
+        await world.pin_desk.approve(EMMA, server="mail", reviewed=[seen])
+    (row,) = await world.pin_desk.approve(EMMA, server="mail", reviewed=[reviewed(address=B)])
+    assert (row["status"], row["address"]) == ("approved", B)
+
+
+async def test_nor_what_moves_in_the_very_moment_of_approving() -> None:
+    world = World()
+    await world.show(shown_at(A))
+    desk = world.new_pin_desk(ChangesMeanwhile(world, shown_at(B)))
+    with pytest.raises(PinMismatch):
+        await desk.approve(EMMA, server="mail", reviewed=[reviewed(address=A)])
+    assert [pin.status for pin in world.pins.all()] == [PinStatus.PENDING]
+
+
 class ChangesMeanwhile:
     """A pin store whose upstream changes the definition just before the approval is stored."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, shows: Sighting | None = None) -> None:
         self._world = world
+        self._shows = shows or sighting("send", "Other.")
         self.find = world.pins.find
         self.all = world.pins.all
         self.observe = world.pins.observe
         self.revoke = world.pins.revoke
 
     async def approve(self, *place: Any, **kwargs: Any) -> Pin:
-        await self._world.show(sighting("send", "Other."))
+        await self._world.show(self._shows)
         return await self._world.pins.approve(*place, **kwargs)
 
 
@@ -336,6 +385,14 @@ async def test_a_review_is_of_what_is_shown_now_however_often_it_was_asked_for()
     await world.show(sighting("other_tool", server="web"))
     (row,) = await world.pin_desk.review(EMMA, server="mail")
     assert set(before) < set(row["findings"])
+
+
+async def test_what_waits_at_two_addresses_is_told_and_counted_twice() -> None:
+    world = World()
+    for address, profile in zip((A, B), Profile, strict=True):
+        await world.show(shown_at(address, profile=profile))
+    rows = await world.pin_desk.review(EMMA)
+    assert times_told(world.pins.all()) == len(alike_in_profiles(rows)) == 2
 
 
 @pytest.mark.parametrize(

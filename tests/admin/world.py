@@ -125,6 +125,11 @@ def sighting(*args: Any, **kwargs: Any) -> Sighting:
     return Sighting(manifest=manifest(*args, **kwargs), seen_at=NOW)
 
 
+def shown_at(address: str, *args: Any, **kwargs: Any) -> Sighting:
+    """Return what a server at `address` shows."""
+    return Sighting(manifest=replace(manifest(*args, **kwargs), identity=address), seen_at=NOW)
+
+
 def digest(*args: Any, **kwargs: Any) -> str:
     return str(manifest(*args, **kwargs).digest)
 
@@ -466,7 +471,8 @@ def reviewed(name: str = "send", text: str = "Sends mail.", **kwargs: Any) -> Re
         kind=kwargs.get("kind", Kind.TOOL),
         name=name,
         profile=kwargs.get("profile", Profile.MODERN),
-        digest=digest(name, text, **kwargs),
+        digest=digest(name, text, **{n: kwargs[n] for n in kwargs if n != "address"}),
+        address=kwargs.get("address", ""),
     )
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from gateway.cli import main
 from gateway.domain.tools import Kind, Profile
-from tests.admin.world import digest, sighting
+from tests.admin.world import digest, shown_at, sighting
 from tests.cli.world import Site
 
 
@@ -72,7 +72,12 @@ def test_only_the_kind_and_the_profile_that_were_named_are_approved(seen: Site) 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["mail"], ["mail", "send", "--all"], ["mail", "send", "read", "--digest", "sha256:1"]],
+    [
+        ["mail"],
+        ["mail", "send", "--all"],
+        ["mail", "send", "read", "--digest", "sha256:1"],
+        ["mail", "send", "read", "--address", "a"],
+    ],
 )
 def test_approving_nothing_or_too_much_is_wrong_use(seen: Site, arguments: list[str]) -> None:
     assert seen.run("pins", "approve", *arguments).exit_code == 2
@@ -86,6 +91,22 @@ def test_a_digest_that_is_no_longer_shown_is_not_approved(seen: Site) -> None:
     )
     reviewed = digest("send")
     assert len(seen.rows("pins", "approve", "mail", "send", "--digest", reviewed)) == 1
+
+
+def test_what_another_address_shows_is_not_approved_by_the_command_that_was_shown(
+    site: Site,
+) -> None:
+    one, other = "https://a.example:443/mcp", "https://b.example:443/mcp"
+    site.seen = [shown_at(one, "send")]
+    review = site.run("pins", "review").stdout
+    assert f"  the server is at {one}\n" in review
+    (decide,) = [line for line in review.splitlines() if line.startswith("  approve: ")]
+    command = decide.removeprefix("  approve: douane ").split()
+    assert command[-4:] == ["--digest", digest("send"), "--address", one]
+    site.seen = [shown_at(other, "send")]
+    told = site.run(*command)
+    assert (told.exit_code, "has changed since it was looked at" in told.stderr) == (1, True)
+    assert site.run(*command[:-1], other).exit_code == 0
 
 
 def test_a_name_that_nobody_has_shown_is_told_on_one_line(seen: Site) -> None:

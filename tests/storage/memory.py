@@ -133,6 +133,7 @@ class MemoryPinStore:
         profile: Profile,
         *,
         expected: str,
+        identity: str | None = None,
         by: str,
         note: str,
         user_id: str = "",
@@ -145,6 +146,7 @@ class MemoryPinStore:
         approved = approved_pin(
             pin,
             expected=expected,
+            identity=identity,
             by=by,
             at=self._clock(),
             note=note,

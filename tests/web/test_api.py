@@ -320,6 +320,7 @@ async def test_a_definition_that_changed_meanwhile_is_a_conflict():
     site = ApiSite()
     await site.world.show(sighting("send"))
     reviewed = [{"kind": "tool", "name": "send", "profile": "modern", "digest": "sha256:0"}]
+    reviewed[0]["address"] = ""
     answer = await site.post("pins/approve", {"server": "mail", "reviewed": reviewed})
     assert refused(answer) == (409, "pin_mismatch")
 

@@ -10,7 +10,7 @@ import pytest
 from gateway.domain.tools import Kind, Profile
 from gateway.web.desk import pins
 from gateway.web.desk.pins import told_once
-from tests.admin.world import manifest, sighting
+from tests.admin.world import manifest, shown_at, sighting
 from tests.signin.house import HTTP
 from tests.web.desk_site import desk_house
 
@@ -123,6 +123,52 @@ async def test_what_changes_between_look_and_approval_is_not_approved(house):
     assert status(house) == "drifted"
 
 
+A, B = "https://a.example:443/mcp?x=a b", "https://b.example:443/mcp"
+
+
+@pytest.mark.parametrize("path", [ONE, f"{PINS}/together?server=mail"])
+async def test_what_moves_between_look_and_approval_is_not_approved(house, path):
+    await house.store.pins.observe([shown_at(A)])
+    browser, page = await house.sits_down("ada", path)
+    assert A in page.text
+    is_one = path == ONE
+    form = page.form("pin-form-1" if is_one else "together")
+    ticks = {} if is_one else boxes(page)
+    await house.store.pins.observe([shown_at(B)])
+    page = await browser.submit(form, page, action="approve", **ticks)
+    assert (page.status, status(house)) == (409, "pending")
+    page = await browser.get(HTTP + path)
+    assert B in page.text
+    ticks = {} if is_one else boxes(page)
+    form = page.form("pin-form-1" if is_one else "together")
+    await browser.submit(form, page, action="approve", **ticks)
+    (pin,) = house.store.pins.all()
+    assert pin.approved.identity == B
+
+
+@pytest.mark.parametrize("path", [ONE, f"{PINS}/together?server=mail"])
+async def test_an_address_that_the_page_did_not_show_is_refused(house, path):
+    await house.store.pins.observe([shown_at(A)])
+    browser, page = await house.sits_down("ada", path)
+    await house.store.pins.observe([shown_at(B)])
+    if path == ONE:
+        page = await browser.submit(page.form("pin-form-1"), page, action="approve", address=B)
+        assert page.status == 403
+    else:
+        other = {n: v.replace(quote(A), quote(B)) for n, v in boxes(page).items()}
+        page = await browser.submit(page.form("together"), page, action="approve", **other)
+        assert page.status == 400
+    assert status(house) == "pending"
+
+
+async def test_what_has_moved_is_never_ticked_beforehand(house):
+    await house.store.pins.observe([shown_at(A)])
+    browser = await approved(house)
+    await house.store.pins.observe([shown_at(B)])
+    page = await browser.get(f"{HTTP}{PINS}/together?server=mail")
+    assert ticked(page) == []
+
+
 async def test_a_digest_that_the_page_did_not_show_is_refused(house):
     browser, page = await house.sits_down("ada", ONE)
     other = str(manifest(text="Something else.").digest)
@@ -197,7 +243,7 @@ async def test_where_nothing_is_ticked_nothing_is_approved(house):
 async def test_together_only_what_was_on_the_page_is_approved(house):
     browser, page = await house.sits_down("ada", f"{PINS}/together?server=mail")
     await house.store.pins.observe([sighting("late")])
-    late = f"{manifest('late').digest} tool modern late"
+    late = f"{manifest('late').digest}@ tool modern late"
     page = await browser.submit(page.form("together"), page, action="approve", pin9=late)
     assert (page.status, status_of(house, "late")) == (400, "pending")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from urllib.parse import quote, unquote
 
 import orjson
 from starlette.responses import Response
@@ -75,12 +76,13 @@ class PinPages:
     async def _decide(self, guest: Guest) -> Response:
         form = guest.form
         pin = {name: form.get(name, "") for name in ("server", "kind", "name", "profile")}
-        digest, note = form.get("digest", ""), form.get("note", "")
+        seen = {name: form.get(name, "") for name in ("digest", "address")}
+        note = form.get("note", "")
         revokes = form.get("action") == "revoke"
-        self._frame.require_change(guest, _ONE, *pin.values(), digest, ends=revokes)
+        self._frame.require_change(guest, _ONE, *pin.values(), *seen.values(), ends=revokes)
         match form.get("action"):
             case "approve":
-                reviewed = {"kind": pin["kind"], "name": pin["name"], "digest": digest}
+                reviewed = {"kind": pin["kind"], "name": pin["name"], **seen}
                 await self._frame.ask(
                     guest,
                     "pins.approve",
@@ -105,7 +107,7 @@ class PinPages:
         """Show all that waits of one server again, each with a tick of its own."""
         server = guest.query.get("server", "")
         rows = await self._told(guest, "pins.review", server=server)
-        shown = [{**row, "ticked": is_harmless(row)} for row in rows[:SIZE]]
+        shown = [{**row, "ticked": is_harmless(row), "tick": _tick(row)} for row in rows[:SIZE]]
         return await self._frame.page(
             guest,
             "together.html",
@@ -129,7 +131,7 @@ class PinPages:
         ]
         if not ticked:
             raise BadCommand("Nothing was ticked, and nothing was approved.")
-        if not {one["digest"] for one in ticked} <= set(shown):
+        if not {_seen(one["digest"], one["address"]) for one in ticked} <= set(shown):
             raise BadCommand("This was not on the page.")
         await self._frame.ask(
             guest, "pins.approve", server=server, reviewed=ticked, note=form.get("note", "")
@@ -148,8 +150,11 @@ class PinPages:
 
 
 def is_harmless(row: Row) -> bool:
-    """Whether a tick beside it may be there beforehand: a change of looks or of words, no hint."""
-    return row["tier"] in _HARMLESS and not row["findings"]
+    """Whether a tick beside it may be there beforehand: a change of looks or of words, no hint.
+
+    Nor may its server be at another address.
+    """
+    return row["tier"] in _HARMLESS and not row["findings"] and row["moved_to"] is None
 
 
 def told_once(rows: Rows) -> Rows:
@@ -173,23 +178,36 @@ def _asked(query: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def _bound(row: Row) -> tuple[str, ...]:
-    return row["server"], row["kind"], row["name"], row["profile"], row["observed_digest"]
+    named = row["server"], row["kind"], row["name"], row["profile"]
+    return (*named, row["observed_digest"], row["observed_address"])
 
 
 def _shown(rows: Rows) -> list[str]:
-    return [row["observed_digest"] for row in rows]
+    return [_seen(row["observed_digest"], row["observed_address"]) for row in rows]
+
+
+def _seen(digest: str, address: str) -> str:
+    """Return one word for a definition and the address at which it is shown."""
+    return f"{digest}@{quote(address)}"
+
+
+def _tick(row: Row) -> str:
+    seen = _seen(row["observed_digest"], row["observed_address"])
+    return f"{seen} {row['kind']} {row['profile']} {row['name']}"
 
 
 def _read(told: str) -> Rows:
-    """Read what stands behind a tick: digest, kind, profiles, and the name, which may hold anything."""
+    """Read what stands behind a tick: what was seen, kind, profiles, and the name, which may hold anything."""
     parts = told.split(" ", 3)
     if len(parts) != len(_PARTS):
         raise BadCommand("This form cannot be read.")
     one = dict(zip(_PARTS, parts, strict=True))
-    return [{**one, "profile": each} for each in _profiles(one["profile"])]
+    digest, _, address = one.pop("seen").partition("@")
+    seen = {**one, "digest": digest, "address": unquote(address)}
+    return [{**seen, "profile": each} for each in _profiles(one["profile"])]
 
 
-_PARTS = ("digest", "kind", "profile", "name")
+_PARTS = ("seen", "kind", "profile", "name")
 
 
 def _holds(days: str) -> float | None:
