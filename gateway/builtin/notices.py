@@ -56,6 +56,7 @@ _MOST_AGAIN: Final = 10_000
 """Calls that were refused leave theirs behind."""
 _MOST_STREAMS: Final = 200
 """Of one person: each is looked at whenever anything changes, and is a connection."""
+_BEGUN: Final = ServerEvent(raw=b"", data=None)
 PRIMED_SINCE: Final = "2025-11-25"
 """Clients of earlier revisions would take an event without data for a broken message."""
 _SCOPES: Final[Mapping[Kind, frozenset[str]]] = {
@@ -140,8 +141,8 @@ class Notices:
             del self._again[next(iter(self._again))]
         return replace(call, headers=tuple(one for one in call.headers if one[0] != _AFTER))
 
-    def stream(self, permit: Permit) -> AsyncGenerator[ServerEvent, None]:
-        """Return what a session is told, until its client goes or the session ends.
+    async def stream(self, permit: Permit) -> AsyncGenerator[ServerEvent, None]:
+        """Return what a session is told, until its client goes or the session ends; it has begun.
 
         A client that comes back gets what it has missed of its session's stream, or the rest of the
         stream of a call.
@@ -158,11 +159,12 @@ class Notices:
         if rest:
             return rest
         key = (permit.principal.key, permit.session)
-        self._require_room(permit, key)
         box = self._followers.box(permit, key[1], resumable=True)
+        events = self._streamed(permit, key, box)
+        await anext(events)  # begun, it gives its place back
         kept = self._followers.sessions.subscribed(*key)
         self._missing[permit.call.id] = [uri for uri in kept if uri not in box.uris]
-        return self._streamed(permit, key, box)
+        return events
 
     async def _streamed(
         self, permit: Permit, key: Key, box: Mailbox
@@ -170,10 +172,12 @@ class Notices:
         after = dict(permit.call.headers).get(_AFTER)
         primes = permit.call.revision >= PRIMED_SINCE
         stream = _Stream(permit, frozenset(CHANGING), box, None)
-        kept = self._followers.sessions.subscribed(*key)
-        await self._follow(permit, box, [uri for uri in kept if uri not in box.uris])
-        await self._open(key, stream)
+        self._take(key, stream)
         try:
+            yield _BEGUN
+            kept = self._followers.sessions.subscribed(*key)
+            await self._follow(permit, box, [uri for uri in kept if uri not in box.uris])
+            await self._open(key, stream)
             async with aclosing(box.events(after, primes=primes)) as events:
                 async for event in events:
                     yield event
@@ -188,7 +192,7 @@ class Notices:
         lists = lists_wanted(message.params)
         stream = _Stream(permit, lists, box, message.id)
         try:
-            self._require_room(permit, key)
+            self._take(key, stream)
             await self._follow(permit, box, subscribed(message.params))
             await self._open(key, stream)
             yield data_event(acknowledged(lists, sorted(box.uris), message.id))
@@ -342,14 +346,23 @@ class Notices:
                 found[kind] = digest.hexdigest()
         return found
 
-    def _require_room(self, permit: Permit, key: Key) -> None:
-        person = permit.principal.person
+    def _take(self, key: Key, stream: _Stream) -> None:
+        """Have a stream be one of those that are open, from now on; its session's former one ends.
+
+        Raises:
+            LimitExceeded: Its person has too many.
+
+        """
+        person = stream.permit.principal.person
         others = sum(
             one.permit.principal.person == person and held != key
             for held, one in self._streams.items()
         )
         if others >= _MOST_STREAMS:
             raise LimitExceeded("too many streams are open", detail=f"{others} of this person")
+        if (before := self._streams.get(key)) is not None:
+            before.box.cut()
+        self._streams[key] = stream
 
     async def _open(self, key: Key, stream: _Stream) -> None:
         """Begin to tell a stream what changes; a first one is told what is so from now on.
@@ -363,7 +376,6 @@ class Notices:
             version = ((self._version(), servers), self._followers.relisted_for(key[0]))
             stream.box.prints = await self._prints(stream.permit, stream.lists)
             stream.looked = version
-        self._streams[key] = stream
         self._followers.news.set()
 
     def _servers(self, permit: Permit) -> Selection:

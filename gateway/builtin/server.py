@@ -178,7 +178,7 @@ class OwnServer:
             case Form.REQUEST:
                 return await self._answered(permit)
             case Form.STREAM:
-                return _events(self._notices.stream(permit))
+                return _events(await self._notices.stream(permit))
             case Form.END:
                 await self._notices.end(permit)
                 self._levels.pop(permit.session or "", None)

@@ -106,19 +106,29 @@ class WatchedTasks:
         except GatewayError as error:
             return await self._carrier.refuse(call, error)
         handles = self._owned(call, who, wanted)
-        # The handles themselves go nowhere: the protocol's own messages have no place for them.
-        reply = await self._carrier.handle(call)
-        if isinstance(reply.body, bytes) or not handles:
-            return reply
-        return replace(reply, body=self._beside(call, who, reply.body, handles))
+        if not handles or not self._take(who.person):
+            return await self._carrier.handle(call)
+        return await self._watching(call, who.person, handles)
+
+    async def _watching(self, call: Call, who: str, handles: Sequence[str]) -> Reply:
+        """Carry `call` to its reply; what is no stream gives the place of one back."""
+        streams = False
+        try:
+            # The handles themselves go nowhere: the protocol's own messages have no place for them.
+            reply = await self._carrier.handle(call)
+            if isinstance(reply.body, bytes):
+                return reply
+            streams = True
+            return replace(reply, body=self._beside(call, who, reply.body, handles))
+        finally:
+            if not streams:
+                self._left(who)
 
     def _may_be_late(self, call: Call) -> bool:
         return call.server in self._servers or (call.server == OWN and bool(self._servers))
 
     def _owned(self, call: Call, who: Principal, wanted: Sequence[str]) -> list[str]:
         """Return those of these handles that are of its client's own tasks, here."""
-        if self._streams.get(who.person, 0) >= _MOST_STREAMS:
-            return []
 
         def is_own(handle: str) -> bool:
             server = UpstreamId(server_of(handle) or "") if call.server == OWN else call.server
@@ -129,17 +139,14 @@ class WatchedTasks:
 
         return [handle for handle in wanted if is_own(handle)]
 
-    async def _beside(
-        self, call: Call, who: Principal, parts: Parts, handles: Sequence[str]
-    ) -> Parts:
+    async def _beside(self, call: Call, who: str, parts: Parts, handles: Sequence[str]) -> Parts:
         """Yield what a stream says, that it tells of these tasks, and what becomes of them."""
-        changes = self._changes(call, who.person, handles)
+        changes = self._changes(call, who, handles)
         waiting: dict[asyncio.Future[bytes | None], Parts] = {}
 
         def ask(source: Parts) -> None:
             waiting[asyncio.ensure_future(_next(source))] = source
 
-        self._streams[who.person] += 1
         agreed = False
         try:
             ask(parts)
@@ -158,12 +165,19 @@ class WatchedTasks:
                         yield part if told is None else told
                     ask(source)
         finally:
-            self._left(who.person)
+            self._left(who)
             for one in waiting:
                 one.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
             await changes.aclose()
             await parts.aclose()
+
+    def _take(self, who: str) -> bool:
+        """Have one more stream tell `who` of tasks, from now on, and return whether there was room."""
+        if self._streams.get(who, 0) >= _MOST_STREAMS:
+            return False
+        self._streams[who] += 1
+        return True
 
     def _left(self, who: str) -> None:
         self._streams[who] -= 1

@@ -13,13 +13,15 @@ from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Form, Permit
 from gateway.domain.decisions import Verdict
 from gateway.domain.tools import Kind, Profile
-from gateway.errors import PolicyUnavailable
+from gateway.errors import AuditUnavailable, PolicyUnavailable
+from gateway.pipeline.labels import Labeller
 from gateway.upstream import own_subscriptions
 from tests.builtin.front import NOTES, Site, methods, tool
 from tests.builtin.listening import (
     LEGACY,
     SESSION,
     Feed,
+    Listener,
     follows,
     listening,
     settled,
@@ -176,6 +178,73 @@ async def test_a_principal_has_so_many_streams_and_takes_no_others(
         async with subscribing(site, LISTS) as one:
             assert [one["error"]["message"] for one in one.heard] == ["too many streams are open"]
         assert not other.ended.is_set()
+
+
+async def test_of_many_streams_that_are_opened_at_once_so_many_are(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While nobody knows yet what the first are to be told."""
+    monkeypatch.setattr(notices, "_MOST_STREAMS", 2)
+    shown, free = site.notices._shown, asyncio.Event()
+
+    async def later(permit: Permit, kind: Kind) -> Iterable[str]:
+        await free.wait()
+        return await shown(permit, kind)
+
+    site.notices._shown = later
+    opening = [
+        site.aggregate.handle(
+            site.call("GET", form=Form.STREAM, id_=None, session=f"e.{number}", **LEGACY)
+        )
+        for number in range(1, 6)
+    ]
+    replies = await asyncio.gather(*opening)
+    begun = [reply for reply in replies if not isinstance(reply.body, bytes)]
+    assert len(begun) == 2
+    assert {reply.code for reply in replies if reply not in begun} == {"limit_exceeded"}
+    free.set()
+    for reply in begun:
+        assert not isinstance(reply.body, bytes)
+        await anext(reply.body)
+        await reply.body.aclose()
+    assert not site.notices._streams
+
+
+async def test_of_streams_of_the_stateless_revision_that_are_opened_at_once_so_many_are(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "_MOST_STREAMS", 2)
+    shown, free = site.notices._shown, asyncio.Event()
+
+    async def later(permit: Permit, kind: Kind) -> Iterable[str]:
+        await free.wait()
+        return await shown(permit, kind)
+
+    site.notices._shown = later
+    listeners = []
+    for number in range(5):
+        call = site.call("subscriptions/listen", {"notifications": LISTS}, id_=number)
+        listeners.append(Listener(await site.aggregate.handle(call)))
+    reading = [asyncio.create_task(one.read()) for one in listeners]
+    await settled()
+    free.set()
+    await settled()
+    assert sum(bool(one.heard) and "error" in one.heard[0] for one in listeners) == 3
+    for task in reading:
+        task.cancel()
+    await asyncio.gather(*reading, return_exceptions=True)
+
+
+async def test_a_stream_that_nobody_begins_to_read_gives_its_place_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: object) -> None:
+        raise AuditUnavailable("the label cannot be raised")
+
+    monkeypatch.setattr(Labeller, "raise_for_result", fails)
+    call = site.call("GET", form=Form.STREAM, id_=None, session=SESSION, **LEGACY)
+    assert (await site.aggregate.handle(call)).code == "audit_unavailable"
+    assert not site.notices._streams
 
 
 async def test_a_person_with_many_clients_has_no_more_streams(

@@ -295,6 +295,25 @@ async def test_of_one_principal_so_many_streams_tell_of_tasks(
     assert told_of == [[handle], None]
 
 
+async def test_of_many_streams_that_are_opened_at_once_so_many_tell_of_tasks(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_watch, "_MOST_STREAMS", 2)
+    handle = await begin(watching.house)
+    opened = await asyncio.gather(*(watching.listen(handle) for _ in range(8)))
+    told_of = [one.heard[0]["params"]["notifications"].get("taskIds") for one in opened]
+    assert told_of.count([handle]) == 2
+
+
+async def test_a_stream_that_is_refused_takes_no_place(watching: Watching) -> None:
+    handle = await begin(watching.house)
+    watching.house.audit.failure = "disk full"
+    params = {"notifications": {"taskIds": [handle]}, "_meta": META}
+    reply = await watching.carrier.handle(watching.house.request(LISTEN, params))
+    assert isinstance(reply.body, bytes)
+    assert not watching.carrier._streams
+
+
 async def test_one_persons_clients_have_their_streams_together(
     watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -126,6 +126,16 @@ async def test_one_person_has_so_many_streams_and_is_then_told_to_ask(house):
         async with listening(house, browser) as fifth:
             await asyncio.wait_for(fifth.ended.wait(), 60)
             assert fifth.status == 204
+
+
+async def test_of_many_streams_that_one_person_opens_at_once_so_many_are_told(house):
+    browser, _ = await house.sits_down("ada")
+    async with AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(listening(house, browser)) for _ in range(8)]
+        async with asyncio.timeout(60):
+            while not all(one.status for one in opened):
+                await asyncio.sleep(0.001)
+        assert sorted(one.status for one in opened) == [200] * 4 + [204] * 4
 
 
 async def test_a_stranger_learns_of_no_numbers(house):

@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator, Mapping
 import orjson
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from gateway.errors import GatewayError
 from gateway.web.desk.frame import Frame, Guest
+from gateway.web.desk.streams import Streams
 
 _EVERY_S = 2.0
 _ALIVE_EVERY = 7
@@ -29,11 +31,9 @@ class LivePages:
         if "once" in guest.query:
             counts = await self._counts(guest)
             return Response(orjson.dumps(counts), headers=_HEADERS, media_type="application/json")
-        if guest.visit.request.method == "HEAD" or self._streams.full(guest.person.name):
-            return Response(status_code=204, headers=_HEADERS)
-        return StreamingResponse(
-            self._events(guest), headers=_HEADERS, media_type="text/event-stream"
-        )
+        if guest.visit.request.method == "HEAD":
+            return _nothing()
+        return _Listening(self._streams, guest.person.name, self._events(guest))
 
     async def _counts(self, guest: Guest) -> Mapping[str, object]:
         counts: Mapping[str, object] = await self._frame.ask(guest, "waiting.counts")
@@ -42,16 +42,15 @@ class LivePages:
     async def _events(self, guest: Guest) -> AsyncIterator[bytes]:
         told: Mapping[str, object] | None = None
         quiet = 0
-        with self._streams.one(guest.person.name):
-            while (now := await self._now(guest)) is not None:
-                if now != told:
-                    told, quiet = now, 0
-                    yield b"data: " + orjson.dumps(now) + b"\n\n"
-                elif quiet % _ALIVE_EVERY == 0:
-                    yield b":\n\n"
-                quiet += 1
-                if await self._streams.over(_EVERY_S):
-                    return
+        while (now := await self._now(guest)) is not None:
+            if now != told:
+                told, quiet = now, 0
+                yield b"data: " + orjson.dumps(now) + b"\n\n"
+            elif quiet % _ALIVE_EVERY == 0:
+                yield b":\n\n"
+            quiet += 1
+            if await self._streams.over(_EVERY_S):
+                return
 
     async def _now(self, guest: Guest) -> Mapping[str, object] | None:
         """Return the numbers, for whoever may still see them."""
@@ -60,3 +59,21 @@ class LivePages:
             return None if again is None else await self._counts(again)
         except GatewayError:
             return None
+
+
+class _Listening(StreamingResponse):
+    """A stream that has its place as long as it is sent; without one it says nothing."""
+
+    def __init__(self, streams: Streams, person: str, events: AsyncIterator[bytes]) -> None:
+        super().__init__(events, headers=_HEADERS, media_type="text/event-stream")
+        self._streams = streams
+        self._person = person
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._streams.one(self._person) as fits:
+            answer = super().__call__ if fits else _nothing()
+            await answer(scope, receive, send)
+
+
+def _nothing() -> Response:
+    return Response(status_code=204, headers=_HEADERS)

@@ -15,17 +15,15 @@ class Streams:
         self._of: Counter[str] = Counter()
         self._over = asyncio.Event()
 
-    def full(self, person: str) -> bool:
-        return self._of.total() >= _MOST or self._of[person] >= _MOST_OF_ONE
-
     @contextmanager
-    def one(self, person: str) -> Iterator[None]:
-        """Count a stream of `person` while the context is open."""
-        self._of[person] += 1
+    def one(self, person: str) -> Iterator[bool]:
+        """Yield whether there is room for one more of `person`'s; it is theirs while the context is open."""
+        fits = self._of.total() < _MOST and self._of[person] < _MOST_OF_ONE
+        self._of[person] += fits
         try:
-            yield
+            yield fits
         finally:
-            self._of[person] -= 1
+            self._of[person] -= fits
 
     async def over(self, seconds: float) -> bool:
         """Wait so long; return whether every stream is to end."""
