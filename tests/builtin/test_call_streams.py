@@ -132,7 +132,7 @@ async def test_a_call_that_is_ended_before_it_is_read_gives_its_room_back() -> N
     SHARE.set(share)
     streams = streams_with()
     body = streams.kept(
-        ME, parts_of('"a"', ended=[]), LIMITS, label=lambda: TRUSTED, person="alice"
+        ME, parts_of('"a"', ended=[]), LIMITS, label=lambda: TRUSTED, person="alice", of=HERE
     )
     assert share.covers(4 * FREE)
     await anext(body)

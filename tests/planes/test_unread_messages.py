@@ -66,7 +66,8 @@ def asked(channel: grpc.aio.Channel, path: str, message: bytes) -> Any:
     if path == PROCESS:
         stream: Any = channel.stream_unary(path)
         return stream(iter([message]), metadata=AUTH)
-    return channel.unary_unary(path)(message, metadata=AUTH)
+    call: Any = channel.unary_unary(path)
+    return call(message, metadata=AUTH)
 
 
 @pytest.mark.parametrize(("plane", "path", "message"), HEAVY)
