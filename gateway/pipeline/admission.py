@@ -492,7 +492,7 @@ class Admission:
             raise
         approved = known.approved or self._schemas.of(pinned)
         if not approved.is_ready:
-            await finished(principal.person, CHECKING, approved.make_ready)
+            await finished(principal.person, approved.nodes, approved.make_ready)
         labelled = (*rule.destination, *rule.payload)
         plain = partial(self._schemas.require_plain_arguments, approved, call.message, labelled)
         nodes = most_nodes(len(call.message.body))

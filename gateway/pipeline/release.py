@@ -452,7 +452,7 @@ class Release:
     async def _expected(self, permit: Permit, access: AccessRequest) -> "_Expected":
         approved = self._schemas.of(access.pinned)
         if not approved.is_ready:
-            await finished(permit.principal.person, CHECKING, approved.make_ready)
+            await finished(permit.principal.person, approved.nodes, approved.make_ready)
         typed: tuple[str, ...] = ()
         if access.target.kind is Kind.TOOL:
             rule = self._rules.servers[access.target.server].tool(access.target.name)

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from gateway.domain.bounded import ByIdentity
 from gateway.domain.calls import Message
-from gateway.domain.document import DEEPEST
-from gateway.domain.nodes import require_small
+from gateway.domain.document import DEEPEST, Document
+from gateway.domain.nodes import most_nodes, require_small
 from gateway.domain.paths import parse_path
 from gateway.domain.tools import Pinned
 from gateway.errors import Denied, InvalidArguments, UpstreamFailed
@@ -20,7 +20,7 @@ from gateway.turns import QUICK_NODES
 from gateway.wire.rounds import REQUESTS, STATE
 
 CHECKING: Final = QUICK_NODES + 1
-"""A schema may take long to be made ready, and to be checked by, for a small message too."""
+"""A schema may take long to be checked by, for a small message too."""
 _MOST_KEPT: Final = 4096
 _OCTETS: Final = 32 * 1024**2
 _READY: Final = 8
@@ -32,9 +32,11 @@ _ASKING: Final = frozenset({"resultType", REQUESTS, STATE, "_meta"})
 class Approved:
     """One approved definition, each part of it made ready when it is first needed."""
 
-    def __init__(self, definition: Mapping[str, Any]) -> None:
-        self._definition = definition
-        self.promises = definition.get("outputSchema") is not None
+    def __init__(self, definition: Document) -> None:
+        self._definition = definition.content
+        self.nodes = most_nodes(len(definition.text))
+        """At most, in all of it: what making it ready is judged by."""
+        self.promises = self._definition.get("outputSchema") is not None
         """Whether it says what its results are."""
         self.is_ready = False
         """Whether each part of it was made ready: until then, to use it may take long."""
@@ -116,7 +118,7 @@ class Schemas:
         definition = pinned.manifest.definition
         found = self._ready.get(definition)
         if found is None:
-            found = Approved(definition.content)
+            found = Approved(definition)
             self._ready.put(found, definition, octets=_READY * len(definition.text))
         return found
 

@@ -129,6 +129,7 @@ ONE_OF_MANY = {"anyOf": [*({"const": one} for one in range(90)), {"type": "integ
 """Each number is held against all of it: 3,000 take some tens of milliseconds."""
 CHOOSES = {
     "name": "choose",
+    "description": "much " * 4_000,
     "inputSchema": {"properties": {"a": {"items": ONE_OF_MANY}}},
     "outputSchema": {"properties": {"a": {"items": ONE_OF_MANY}}},
 }
