@@ -1,5 +1,6 @@
 """Resources that clients of `/mcp` follow, at servers of either family of revisions."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -318,7 +319,9 @@ async def test_what_was_followed_before_a_restart_is_judged_and_followed_again(
         old.update(NOTE)
         await told(site)
         assert one.heard == [update()]
-        assert "unknown_tool" in {r.fields.get("code") for r in site.house.audit.records}
+        async with asyncio.timeout(60):
+            while "unknown_tool" not in {r.fields.get("code") for r in site.house.audit.records}:
+                await asyncio.sleep(0.01)
 
 
 async def test_what_happened_while_nobody_listened_is_told_at_once(site: Site, old: Feed) -> None:
