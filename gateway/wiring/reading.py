@@ -12,7 +12,7 @@ from gateway.errors import ConfigError
 
 
 class Reading:
-    """The files of a configuration, read once: its own, that of registered servers, and its secrets.
+    """The files of a configuration, read once: its own, that of registered servers, and all that it names.
 
     What is read of a file after this was made is at least as new as what this compares with.
     """
@@ -39,7 +39,7 @@ class Reading:
 
         """
         config = load(self._path, environ, registered=self.registered)
-        self._files |= {file: _print(file) for file in _secrets(config)}
+        self._files |= {file: _print(file) for file in named(config)}
         return config
 
     def still_is(self) -> bool:
@@ -91,8 +91,23 @@ def require_same_process(before: Config, after: Config) -> None:
         )
 
 
-def _secrets(config: Config) -> Iterable[Path]:
-    return (Path(ref.name) for ref in config.references if ref.kind == "file")
+def named(config: Config) -> Iterable[Path]:
+    """Return the files whose content counts for what is built of `config`, but for the policy's own.
+
+    Those are compared by whoever holds the policy. What only the process reads is read at its start.
+    """
+    policy = config.policy
+    authorities = (
+        config.egress.ca,
+        None if policy.opa is None else policy.opa.ca,
+        None if policy.authzen is None else policy.authzen.ca,
+    )
+    return (
+        *(Path(ref.name) for ref in config.references if ref.kind == "file"),
+        *(one.file for one in config.dlp.lists.values()),
+        *config.auth.registration.copies.values(),
+        *(file for file in authorities if file is not None),
+    )
 
 
 def _print(file: Path) -> str:

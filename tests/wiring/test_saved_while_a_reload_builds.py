@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.config import load
+from gateway.config import Config, load
+from gateway.dlp.lists import made_list
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.premises import NOTHING, Premise, Premises
 from gateway.domain.tools import UpstreamId
@@ -149,6 +150,72 @@ async def test_a_secret_that_is_changed_while_a_reload_builds_counts(
         monkeypatch.setattr(Runtime, "catch_up", stepped(Runtime.catch_up, save, after=True))
         await gateway.take_up()
         assert (await in_force(gateway))[2] == "second"
+
+
+NAMED: Final = {
+    "ListSection.file": "customers.list",
+    "Registration.copies": "client.json",
+    "Opa.ca": "opa.pem",
+    "AuthzenPoint.ca": "point.pem",
+    "Egress.ca": "egress.pem",
+}
+"""Files that the configuration names, and whose content counts for what is built of it."""
+OTHERWISE: Final = {
+    **dict.fromkeys(["Policy.candidate", "Bundle.verification_key"], "compared with the policy"),
+    **dict.fromkeys(["Tls.certificate", "Tls.key"], "read at the start of the process"),
+    **dict.fromkeys(
+        [f"GrpcListener.{key}" for key in ("certificate", "key", "client_ca")],
+        "read at the start of the process",
+    ),
+    "Model.path": "is what its digest says, or refused",
+    **dict.fromkeys(["Files.read", "Files.write", "Server.folder"], "a local server's own"),
+    **dict.fromkeys(
+        ["Checkpoints.file", "Export.file", "Retention.archive", "SpoolSection.path"],
+        "written, not read",
+    ),
+    "Config.data_dir": "a folder of the process",
+}
+
+
+def is_path(schema: Any) -> bool:
+    inner = schema.values() if isinstance(schema, dict) else schema
+    if isinstance(schema, dict) and schema.get("format") == "path":
+        return True
+    return isinstance(inner, list | type({}.values())) and any(map(is_path, inner))
+
+
+def test_of_every_path_in_the_configuration_it_is_known_how_its_content_counts() -> None:
+    schema = Config.model_json_schema()
+    paths = {
+        f"{section}.{key}"
+        for section, one in {**schema["$defs"], "Config": schema}.items()
+        for key, said in one.get("properties", {}).items()
+        if is_path(said)
+    }
+    assert paths == NAMED.keys() | OTHERWISE.keys()
+
+
+@pytest.mark.parametrize("name", NAMED.values())
+def test_every_file_that_is_named_and_read_counts(place: Place, name: str) -> None:
+    files = {one: place.file.parent / one for one in NAMED.values()}
+    for file in files.values():
+        file.write_text(made_list(["Ada Lovelace"], documents=False, key=bytes(16)))
+    place.write(
+        dlp={"lists": {"customers": {"file": str(files["customers.list"])}}},
+        auth={"registration": {"copies": {"https://a.example/c": str(files["client.json"])}}},
+        policy={
+            **place.content["policy"],
+            "engine": "opa",
+            "opa": {"url": "https://opa.example", "ca": str(files["opa.pem"])},
+            "authzen": {"url": "https://point.example", "ca": str(files["point.pem"])},
+        },
+        egress={"ca": str(files["egress.pem"])},
+    )
+    reading = Reading(place.file, load(place.file))
+    reading.config({})
+    assert reading.still_is()
+    files[name].write_text(made_list(["Grace Hopper"], documents=False, key=bytes(16)))
+    assert not reading.still_is()
 
 
 async def test_a_server_that_stays_keeps_what_is_known_of_it(place: Place) -> None:
