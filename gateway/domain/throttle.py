@@ -44,3 +44,17 @@ class Throttle:
         """Take the latest attempt back: it was no guess."""
         if times := self._times.get(digest_of(network_of(key))):
             times.pop()
+
+
+class Throttles:
+    """The throttles of a process, by what they bound: what was counted goes on to count after a reload."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, float], Throttle] = {}
+
+    def of(self, what: str, *, allowed: int, window_s: float) -> Throttle:
+        """Return the one throttle of that name and these bounds."""
+        key = what, allowed, window_s
+        if key not in self._known:
+            self._known[key] = Throttle(allowed=allowed, window_s=window_s)
+        return self._known[key]

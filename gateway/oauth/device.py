@@ -1,7 +1,7 @@
 """The device authorization endpoint: a code for a device, and one for its person (RFC 8628)."""
 
 from gateway.domain.grants import DeviceRequest
-from gateway.domain.throttle import Throttle
+from gateway.domain.throttle import Throttles
 from gateway.oauth.builtin import DEVICE_CODE
 from gateway.oauth.client_authentication import EVERY_METHOD
 from gateway.oauth.errors import ErrorCode, OAuthError
@@ -30,10 +30,13 @@ _UNBIASED = 256 - 256 % len(ALPHABET)
 class DeviceEndpoint:
     """Begins a sign-in on a device that has no browser of its own."""
 
-    def __init__(self, *, server: ProtocolServer, intake: Intake) -> None:
+    def __init__(
+        self, *, server: ProtocolServer, intake: Intake, throttles: Throttles | None = None
+    ) -> None:
         self._server = server
         self._intake = intake
-        self._begun = Throttle(allowed=BEGUN_A_MINUTE, window_s=60.0)
+        found = throttles or Throttles()
+        self._begun = found.of("device codes", allowed=BEGUN_A_MINUTE, window_s=60.0)
 
     async def begin(self, request: TokenRequest) -> TokenAnswer:
         """Return both codes once that is on record, else a 503 (RFC 8628 section 3.2)."""

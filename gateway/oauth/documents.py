@@ -11,7 +11,7 @@ from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.decisions import Verdict
 from gateway.domain.identity import AuthMethod, Client, ClientKind
-from gateway.domain.throttle import Throttle
+from gateway.domain.throttle import Throttles
 from gateway.errors import AuditUnavailable, EgressRefused, IdentityUnavailable, UpstreamFailed
 from gateway.oauth.client_metadata import described
 from gateway.oauth.clients import SECRET_METHODS
@@ -84,6 +84,7 @@ class ClientDirectory:
         new_id: Callable[[], str],
         rules: DocumentRules,
         look: Callable[[], Awaitable[None]] = nothing_to_see,
+        throttles: Throttles | None = None,
     ) -> None:
         """`look` has `find` show what other gateways have registered by now."""
         self._find = find
@@ -94,9 +95,10 @@ class ClientDirectory:
         self._clock = clock
         self._new_id = new_id
         self._rules = rules
-        self._by_source = Throttle(allowed=rules.fetches_per_source, window_s=60.0)
-        self._altogether = Throttle(allowed=rules.fetches, window_s=60.0)
-        self._again = Throttle(allowed=rules.fetches_per_source, window_s=60.0)
+        found, each = throttles or Throttles(), rules.fetches_per_source
+        self._by_source = found.of("documents of clients", allowed=each, window_s=60.0)
+        self._altogether = found.of("all documents", allowed=rules.fetches, window_s=60.0)
+        self._again = found.of("documents again", allowed=each, window_s=60.0)
         self._flights: dict[str, asyncio.Task[Client | None]] = {}
 
     async def resolve(self, client_id: str, source_ip: str = "") -> Client | None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from gateway.domain.identity import Client, Proof
-from gateway.domain.throttle import Throttle
+from gateway.domain.throttle import Throttle, Throttles
 from gateway.errors import (
     AuditUnavailable,
     EgressRefused,
@@ -60,9 +60,10 @@ FAILED_SIGN_INS_A_MINUTE = 20
 """From one address."""
 
 
-def failed_sign_ins() -> Throttle:
-    """Return the bound on guessing secrets at the authorization server."""
-    return Throttle(allowed=FAILED_SIGN_INS_A_MINUTE, window_s=60.0)
+def failed_sign_ins(throttles: Throttles | None = None) -> Throttle:
+    """Return the bound on guessing secrets at the authorization server, with what was counted by now."""
+    found = throttles or Throttles()
+    return found.of("failed sign-ins", allowed=FAILED_SIGN_INS_A_MINUTE, window_s=60.0)
 
 
 def no_proof(request: TokenRequest) -> None:
@@ -88,12 +89,13 @@ class Intake:
         audit: AuditLog,
         clock: Clock,
         new_id: Callable[[], str],
+        throttles: Throttles | None = None,
     ) -> None:
         self._directory = directory
         self._audit = audit
         self._clock = clock
         self._new_id = new_id
-        self._failures = failed_sign_ins()
+        self._failures = failed_sign_ins(throttles)
 
     async def answer(
         self,

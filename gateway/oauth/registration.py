@@ -10,7 +10,7 @@ import orjson
 
 from gateway.domain._value import value
 from gateway.domain.identity import Client, ClientKind
-from gateway.domain.throttle import Throttle
+from gateway.domain.throttle import Throttles
 from gateway.errors import AuditUnavailable, IdentityUnavailable
 from gateway.oauth.builtin import AUTHORIZATION_CODE
 from gateway.oauth.client_metadata import Description, described
@@ -66,6 +66,7 @@ class RegistrationEndpoint:
         clock: Clock,
         new_id: Callable[[], str],
         random: Callable[[int], bytes],
+        throttles: Throttles | None = None,
     ) -> None:
         self._rules = rules
         self._clients = clients
@@ -73,7 +74,8 @@ class RegistrationEndpoint:
         self._clock = clock
         self._new_id = new_id
         self._random = random
-        self._attempts = Throttle(allowed=rules.per_source, window_s=3600.0)
+        found = throttles or Throttles()
+        self._attempts = found.of("registrations", allowed=rules.per_source, window_s=3600.0)
 
     async def answer(self, request: TokenRequest) -> TokenAnswer:
         """Return the answer to a registration once its record is durable, else a 503."""

@@ -6,7 +6,7 @@ from authlib.oauth2.rfc7009 import RevocationEndpoint as AuthlibRevocation
 
 from gateway.domain._value import value
 from gateway.domain.scripts import ScriptId
-from gateway.domain.throttle import Throttle
+from gateway.domain.throttle import Throttles
 from gateway.errors import Unauthenticated
 from gateway.oauth.client_authentication import EVERY_METHOD
 from gateway.oauth.errors import ErrorCode, OAuthError
@@ -91,10 +91,13 @@ class _Revocation(AuthlibRevocation):
 class RevocationEndpoint:
     """Ends a family of tokens for whoever holds one of it and is its client."""
 
-    def __init__(self, *, server: ProtocolServer, intake: Intake) -> None:
+    def __init__(
+        self, *, server: ProtocolServer, intake: Intake, throttles: Throttles | None = None
+    ) -> None:
         self._server = server
         self._intake = intake
-        self._asked = Throttle(allowed=ASKED_A_MINUTE, window_s=60.0)
+        found = throttles or Throttles()
+        self._asked = found.of("revocations", allowed=ASKED_A_MINUTE, window_s=60.0)
         server.register_endpoint(_Revocation)
 
     async def answer(self, request: TokenRequest) -> TokenAnswer:

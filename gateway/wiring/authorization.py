@@ -274,7 +274,8 @@ def _issuing(
     building: _Building, server: ProtocolServer, directory: ClientDirectory
 ) -> IssuingEndpoints:
     audit, auth, identity = building.identity.store.audit, building.auth, building.identity
-    intake = Intake(directory=directory, audit=audit, clock=now, new_id=new_id)
+    counted = building.lasting.throttles
+    intake = Intake(directory=directory, audit=audit, clock=now, new_id=new_id, throttles=counted)
     registration = auth.registration
     token = registration.token
     rules = RegistrationRules(
@@ -306,9 +307,10 @@ def _issuing(
             clock=now,
             new_id=new_id,
             random=os.urandom,
+            throttles=counted,
         ),
-        revocation=RevocationEndpoint(server=server, intake=intake),
-        device=DeviceEndpoint(server=server, intake=intake),
+        revocation=RevocationEndpoint(server=server, intake=intake, throttles=counted),
+        device=DeviceEndpoint(server=server, intake=intake, throttles=counted),
     )
 
 
@@ -328,6 +330,7 @@ def _directory(building: _Building) -> ClientDirectory:
             copies=copies_of(registration),
         ),
         look=building.look or nothing_to_see,
+        throttles=building.lasting.throttles,
     )
 
 

@@ -17,6 +17,7 @@ from gateway.domain._value import value
 from gateway.domain.approvals import ApprovalRequest
 from gateway.domain.flow import RunId, Source
 from gateway.domain.standing import StandingAnswer, is_as_approved
+from gateway.domain.throttle import Throttles
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Profile
 from gateway.errors import GatewayError
 from gateway.flow.lapsed import void
@@ -72,6 +73,8 @@ class Standing:
     """Whether everything is refused."""
     proofs: SeenProofs
     """Which proofs of possession were used."""
+    throttles: Throttles
+    """How often secrets were guessed at, and clients registered, by address."""
     seats: Seats
     """Who is at the desk, where that has a listener of its own."""
     desk_secret: str = field(repr=False)
@@ -176,6 +179,7 @@ def standing(
         ),
         stop=identity.store.stop(),
         proofs=SeenProofs(since=now(), elsewhere=store.allowance),
+        throttles=Throttles(),
         seats=Seats(),
         desk_secret=new_secret(os.urandom),
         commands=commands,

@@ -97,3 +97,72 @@ async def test_a_question_is_told_of_as_long_as_it_waits_now(place: Place) -> No
         place.write(approvals={"expire": "2h"}, console={"enabled": False})
         await gateway.take_up()
         assert (webhook._approval_s(), webhook._desk()) == (7200.0, "")
+
+
+async def posted(gateway: Gateway, path: str, body: bytes, kind: str) -> int:
+    """Post `body` from always the same address; return the status of the answer."""
+    fields = {
+        "host": "127.0.0.1:8080",
+        "content-type": kind,
+        "content-length": str(len(body)),
+    }
+    scope: dict[str, Any] = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(name.encode(), text.encode()) for name, text in fields.items()],
+        "client": ("192.0.2.7", 5),
+        "server": ("127.0.0.1", 8080),
+        "root_path": "",
+    }
+    arriving, sent = [body], list[Any]()
+
+    async def receive() -> Any:
+        if not arriving:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": arriving.pop(), "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await gateway.serve(scope, receive, send)
+    return int(sent[0]["status"])
+
+
+FORM = "application/x-www-form-urlencoded"
+GUESS = b"grant_type=client_credentials&client_id=c_1&client_secret=guessed"
+CLIENT = b'{"client_name": "A", "redirect_uris": ["https://a.example/back"]}'
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind", "allowed"),
+    [
+        ("/oauth/token", GUESS, FORM, 20),
+        ("/oauth/register", CLIENT, "application/json", 60),
+        ("/oauth/revoke", b"token=x&client_id=c_1&client_secret=guessed", FORM, 20),
+        ("/oauth/device_authorization", b"client_id=c_1&client_secret=guessed", FORM, 20),
+    ],
+)
+async def test_who_has_guessed_or_registered_too_often_has_after_a_reload(
+    place: Place, path: str, body: bytes, kind: str, allowed: int
+) -> None:
+    async with running(place) as gateway:
+        first = {await posted(gateway, path, body, kind) for _ in range(allowed)}
+        assert 429 not in first
+        assert await posted(gateway, path, body, kind) == 429
+        place.write(tenant={"domains": ["second.example"]})
+        await gateway.take_up()
+        assert await posted(gateway, path, body, kind) == 429
+
+
+async def test_whatever_else_is_counted_by_address_goes_on_to_count(place: Place) -> None:
+    async with running(place) as gateway:
+        known = dict(gateway._lasting.throttles._known)
+        assert len(known) == 7
+        place.write(tenant={"domains": ["second.example"]})
+        await gateway.take_up()
+        assert gateway._lasting.throttles._known == known
