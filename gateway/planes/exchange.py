@@ -27,11 +27,13 @@ from gateway.planes.in_force import InForce, in_time, never_given
 from gateway.planes.structs import Unexpected, dict_of
 from gateway.planes.stubs import envoy_pb2 as pb
 from gateway.turns import finished
+from gateway.wire.returning import returned_status
 
 ATTRIBUTES: Final = "envoy.filters.http.ext_proc"
 ROUTE: Final = "xds.route_name"
 """The attribute that says whose tools a request is for: its route has the name of the server."""
 _SESSION: Final = "mcp-session-id"
+_STATUS: Final = ":status"
 _RESPONSE_HEADERS: Final = frozenset({"content-length", "transfer-encoding", "date", "server"})
 _ERRORS: Final = 400
 _BROKEN: Final = 500
@@ -299,6 +301,9 @@ class Exchange:
             # The one that it is read as: of two a client might take the other.
             given.append(("content-type", media))
         gone = _others(self._answered, _RESPONSE_HEADERS | {name for name, _ in given})
+        status = returned_status(self._status, empty=self._is_notice())
+        if status != self._status:
+            given.append((_STATUS, str(status)))
         return pb.HeaderMutation(set_headers=raw_headers(given), remove_headers=gone)
 
     def _sealed(self, session: str) -> str | None:
@@ -332,7 +337,7 @@ def _require_whole_bodies(request: pb.ProcessingRequest) -> None:
 
 
 def _status_in(pairs: Pairs) -> int:
-    told = [text for name, text in pairs if name == ":status"]
+    told = [text for name, text in pairs if name == _STATUS]
     if len(told) != 1 or not (told[0].isascii() and told[0].isdigit()):
         raise Unexpected("an answer has no status")
     return int(told[0])

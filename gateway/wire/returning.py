@@ -55,14 +55,16 @@ def streamed_or_not(answer: RawAnswer, form: Form, *, in_session: bool) -> RawAn
 def returned(status: int, fields: Fields, body: bytes) -> Reply:
     """Return the reply to a server's whole answer; a method that is not allowed says which is."""
     if status not in _STATUSES:
-        status = _returned_status(status, empty=not body)
+        status = returned_status(status, empty=not body)
     if status == HTTPStatus.METHOD_NOT_ALLOWED and "allow" not in dict(fields):
         fields = (*fields, ("allow", "POST"))  # RFC 9110 section 15.5.6
     return Reply(status=status, headers=fields, body=body)
 
 
-def _returned_status(status: int, *, empty: bool) -> int:
-    """Return the status of the reply to a server's answer with `status`, which is none of ours."""
+def returned_status(status: int, *, empty: bool) -> int:
+    """Return the status of the reply to a server's answer with `status`: itself, if it is one of ours."""
+    if status in _STATUSES:
+        return status
     match status // 100:
         case 2:
             return HTTPStatus.ACCEPTED if empty else HTTPStatus.OK

@@ -18,6 +18,7 @@ from gateway.planes.answers import MOST_EVENTS, Answer, answer_in
 from gateway.planes.structs import Unexpected
 from gateway.planes.stubs import envoy_pb2 as pb
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
+from gateway.wire.returning import returned
 from tests.pipeline.house import ALICE, MAIL, UNHINTED, House, decision, text
 from tests.planes.asking import (
     CLAIMED,
@@ -401,6 +402,24 @@ async def test_nothing_else_of_a_servers_head_is_given_out(envoy: Envoy) -> None
     )
     response = await envoy.answered(pb.ProcessingRequest(response_headers=head))
     assert response.response_headers.response.header_mutation.remove_headers == ["x-note"]
+
+
+@pytest.mark.parametrize("is_call", [True, False])
+async def test_a_status_is_the_one_that_our_own_listener_would_give_out(is_call: bool) -> None:
+    notice = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+    for status in (200, 202, 206, 302, 307, 400, 401, 407, 418, 421, 429, 500, 511):
+        envoy = Envoy(await opened_house())
+        await envoy.asked(call() if is_call else notice)
+        pairs = [(":status", str(status)), ("content-type", "application/json")]
+        head = pb.HttpHeaders(headers=headers(pairs), end_of_stream=not is_call)
+        response = await envoy.exchange.answered(pb.ProcessingRequest(response_headers=head))
+        if response.WhichOneof("response") == "immediate_response":
+            assert (is_call, status >= 400) == (False, True)
+            continue
+        changed = response.response_headers.response.header_mutation.set_headers
+        told = [one.header.raw_value for one in changed if one.header.key == ":status"]
+        ours = returned(status, (), b"{}" if is_call else b"").status
+        assert told == ([] if ours == status else [str(ours).encode()])
 
 
 @pytest.mark.parametrize(
