@@ -212,7 +212,7 @@ class Connecting:
         known = await asyncio.to_thread(self._registrations.known, settings, server)
         if known is not None:
             return known
-        client, until = await self._registrations.register(server)
+        client, until = await self._registrations.register(server, settings.server)
         await asyncio.to_thread(
             self._registrations.keep, settings.server, server.issuer, client, until
         )
@@ -304,7 +304,7 @@ class Connecting:
         holds = Holds(proofs=self._proofs, key=key) if key else None
         try:
             return await request_tokens(
-                self._fetcher, leg["token_endpoint"], client, form, holds=holds
+                self._fetcher, leg["token_endpoint"], client, form, who=server, holds=holds
             )
         except TokenRefused as error:
             if error.error == "invalid_client" and not self._servers[server].client_id:

@@ -80,8 +80,8 @@ class Discovery:
             EgressRefused: A document is where the gateway must not go.
 
         """
-        challenge = await self._challenge(settings.url)
-        protected = await self._protected_resource(settings.url, challenge)
+        challenge = await self._challenge(settings)
+        protected = await self._protected_resource(settings, challenge)
         if protected is None:
             if not settings.issuer:
                 raise _unknown("no protected resource metadata")
@@ -90,22 +90,28 @@ class Discovery:
         if not isinstance(resource, str) or not covers(resource, settings.url):
             # RFC 9728 section 3.3: metadata for another resource must not be used.
             raise _unknown("the protected resource metadata is for another resource")
-        server = await self._authorization_server(_issuer(settings, protected))
+        issuer = _issuer(settings, protected)
+        server = await self._authorization_server(issuer, settings.server)
         listed = _listed(protected.get("scopes_supported"))
         return Found(resource=resource, scopes=challenge.scopes or scopes_in(listed), server=server)
 
-    async def _challenge(self, url: str) -> Challenge:
+    async def _challenge(self, settings: PersonalConnection) -> Challenge:
         """Return what the upstream says to somebody without a credential."""
         try:
-            answer = await self._fetcher.post(url, json=_QUESTION, headers=_QUESTION_HEADERS)
+            answer = await self._fetcher.post(
+                settings.url, json=_QUESTION, headers=_QUESTION_HEADERS, who=settings.server
+            )
         except UpstreamFailed:
             return Challenge()  # its metadata may be at a well-known place all the same
         if answer.status != HTTPStatus.UNAUTHORIZED:
             return Challenge()
         return read_challenge(answer.headers.get("www-authenticate", ""))
 
-    async def _protected_resource(self, url: str, challenge: Challenge) -> Mapping[str, Any] | None:
+    async def _protected_resource(
+        self, settings: PersonalConnection, challenge: Challenge
+    ) -> Mapping[str, Any] | None:
         """Return the upstream's metadata: where it says, else at the well-known places."""
+        url = settings.url
         path = urlsplit(url).path.rstrip("/")
         places = [f"{origin(url)}{_PROTECTED}{path}", f"{origin(url)}{_PROTECTED}"]
         if challenge.resource_metadata:
@@ -113,24 +119,29 @@ class Discovery:
                 places.insert(0, usable(challenge.resource_metadata))
             except ValueError as error:
                 raise _unknown(f"resource_metadata: {error}") from error
-        return await self._first(places)
+        return await self._first(places, settings.server)
 
-    async def _authorization_server(self, issuer: str) -> AuthorizationServer:
-        """Return the metadata of `issuer` (RFC 8414 section 3, OpenID Connect Discovery 1.0)."""
+    async def _authorization_server(self, issuer: str, who: str) -> AuthorizationServer:
+        """Return the metadata of `issuer` (RFC 8414 section 3, OpenID Connect Discovery 1.0).
+
+        The upstream `who` named it.
+        """
         base, path = origin(issuer), urlsplit(issuer).path.rstrip("/")
         places = [f"{base}{_OAUTH}{path}", f"{base}{_OPENID}{path}"]
         if path:
             places.append(f"{base}{path}{_OPENID}")
-        document = await self._first(places)
+        document = await self._first(places, who)
         if document is None:
             raise _unknown("no authorization server metadata")
         return read_authorization_server(document, issuer)
 
-    async def _first(self, places: Iterable[str]) -> Mapping[str, Any] | None:
+    async def _first(self, places: Iterable[str], who: str) -> Mapping[str, Any] | None:
         """Return the first of these documents that is there."""
         for place in dict.fromkeys(places):
             try:
-                answer = await self._fetcher.get(place, headers={"accept": "application/json"})
+                answer = await self._fetcher.get(
+                    place, headers={"accept": "application/json"}, who=who
+                )
                 if answer.status == HTTPStatus.OK:
                     return answer.json()
             except UpstreamFailed:

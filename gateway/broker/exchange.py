@@ -122,7 +122,9 @@ class Exchanges:
         )
         form = self._form(settings, user_id, now)
         try:
-            tokens = await request_tokens(self._fetcher, settings.token_url, client, form)
+            tokens = await request_tokens(
+                self._fetcher, settings.token_url, client, form, who=settings.server
+            )
         except TokenRefused as error:
             raise _only_an_operator(error.detail) from error
         lifetime_s = _UNSAID_S if tokens.lifetime_s is None else tokens.lifetime_s

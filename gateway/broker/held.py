@@ -202,7 +202,7 @@ class HeldTokens:
             form["resource"] = secrets.resource
         holds = Holds(proofs=self._proofs, key=secrets.key) if secrets.key else None
         return await request_tokens(
-            self._fetcher, secrets.token_endpoint, client, form, holds=holds
+            self._fetcher, secrets.token_endpoint, client, form, who=settings.server, holds=holds
         )
 
     def _successor(self, held: Held, tokens: Tokens) -> Held:

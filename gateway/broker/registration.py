@@ -59,8 +59,8 @@ class Registrations:
             return OurClient(id=self._public_url + DOCUMENT_PATH)
         return self._stored(settings.server, server.issuer)
 
-    async def register(self, server: AuthorizationServer) -> tuple[OurClient, float]:
-        """Register (RFC 7591); return what we are now, and until when.
+    async def register(self, server: AuthorizationServer, who: str) -> tuple[OurClient, float]:
+        """Register (RFC 7591); return what we are now, and until when. The upstream `who` named `server`.
 
         Raises:
             UpstreamFailed: The server takes no registrations, or not this one.
@@ -74,6 +74,7 @@ class Registrations:
             server.registration_endpoint,
             json=_metadata(self._public_url, method),
             headers={"accept": "application/json"},
+            who=who,
         )
         if answer.status not in {HTTPStatus.OK, HTTPStatus.CREATED}:
             raise _refused(f"status {answer.status}")

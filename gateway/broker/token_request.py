@@ -4,6 +4,7 @@ import base64
 import re
 from collections.abc import Mapping
 from dataclasses import field
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote_plus
@@ -50,10 +51,12 @@ async def request_tokens(
     client: OurClient,
     form: Mapping[str, str],
     *,
+    who: str,
     holds: Holds | None = None,
 ) -> Tokens:
     """Ask `endpoint` for tokens as `client`, once; bound to the key that it `holds`, if to one.
 
+    It was named on the word of the upstream `who`.
     Who wants a nonce in the proof has done nothing else, and is asked once more with it.
 
     Raises:
@@ -61,9 +64,10 @@ async def request_tokens(
         UpstreamFailed: It says nothing of use, or is where the gateway must not go.
 
     """
-    answer = await _asked(fetcher, endpoint, client, form, holds)
+    ask = partial(_asked, fetcher, endpoint, client, form, holds, who=who)
+    answer = await ask()
     if holds is not None and holds.is_asked_again(endpoint, answer) and answer.status in _REFUSED:
-        answer = await _asked(fetcher, endpoint, client, form, holds)
+        answer = await ask()
     if answer.status in _REFUSED:
         said = str(answer.json().get("error"))
         raise TokenRefused(said if _ERROR.fullmatch(said) else "an unknown error")
@@ -78,6 +82,8 @@ async def _asked(
     client: OurClient,
     form: Mapping[str, str],
     holds: Holds | None,
+    *,
+    who: str,
 ) -> Fetched:
     proof, headers = _proof(client)
     held = {} if holds is None else holds.header(endpoint)
@@ -86,6 +92,7 @@ async def _asked(
             endpoint,
             form={**form, **proof},
             headers={"accept": "application/json", **headers, **held},
+            who=who,
         )
     except EgressRefused as error:
         raise UpstreamFailed(_PUBLIC, detail=str(error)) from error

@@ -162,7 +162,10 @@ class ClientDirectory:
         try:
             served: Served | None = self._rules.copies.get(url)
             if served is None:
-                served = await self._fetcher.get(url, headers={"accept": "application/json"})
+                # What a stranger names is theirs to wait for; who is known waits for their own name.
+                who = source_ip if known is None else ""
+                headers = {"accept": "application/json"}
+                served = await self._fetcher.get(url, headers=headers, who=who)
             client = client_of(
                 url,
                 served,

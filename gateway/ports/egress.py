@@ -36,10 +36,13 @@ class Fetcher(Protocol):
     """The one way out for URLs that somebody else names: metadata, keys, token endpoints.
 
     Connects to public addresses only, unless the operator allows others, and only to the address
-    that was checked; follows no redirect; bounded in size and time.
+    that was checked; follows no redirect; bounded in size and time. On the word of one `who`, by
+    default the host of the URL, few names are looked up at once, and they hold up nobody else's.
     """
 
-    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Fetched:
+    async def get(
+        self, url: str, *, headers: Mapping[str, str] | None = None, who: str = ""
+    ) -> Fetched:
         """Return the answer, whatever its status.
 
         Raises:
@@ -56,6 +59,7 @@ class Fetcher(Protocol):
         form: Mapping[str, str] | None = None,
         json: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        who: str = "",
     ) -> Fetched:
         """Send a form or a JSON document once, and return the answer, whatever its status.
 

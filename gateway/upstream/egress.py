@@ -107,7 +107,9 @@ class GuardedFetcher:
         self._most_bytes = most_bytes
         self._whole_s = whole_s
 
-    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> WholeAnswer:
+    async def get(
+        self, url: str, *, headers: Mapping[str, str] | None = None, who: str = ""
+    ) -> WholeAnswer:
         """Return the answer, whatever its status.
 
         Raises:
@@ -115,7 +117,7 @@ class GuardedFetcher:
             UpstreamFailed: No whole answer in time.
 
         """
-        return await self._fetched("GET", url, headers or {}, None, self._whole)
+        return await self._fetched("GET", url, headers or {}, None, self._whole, who=who)
 
     async def post(
         self,
@@ -124,6 +126,7 @@ class GuardedFetcher:
         form: Mapping[str, str] | None = None,
         json: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        who: str = "",
     ) -> WholeAnswer:
         """Send a form or a JSON document once, and return the answer, whatever its status.
 
@@ -134,7 +137,7 @@ class GuardedFetcher:
         """
         media, body = _written(form, json)
         fields = {**(headers or {}), "content-type": media}
-        return await self._fetched("POST", url, fields, body, self._whole)
+        return await self._fetched("POST", url, fields, body, self._whole, who=who)
 
     async def send(self, url: str, body: bytes, *, headers: Mapping[str, str]) -> WholeAnswer:
         """Send `body` as it is, once, and return the answer without its body, which is not read.
@@ -165,13 +168,15 @@ class GuardedFetcher:
         headers: Mapping[str, str],
         body: bytes | None,
         take: Callable[[WebUrl, Response], Awaitable[T]],
+        *,
+        who: str = "",
     ) -> T:
         """Return what `take` makes of the answer, within the time there is."""
         url = read_url(text)
         asked = _request(verb, url, headers, body)
         try:
             async with asyncio.timeout(self._whole_s):
-                addresses = await self._look_up(url)
+                addresses = await self._look_up(url, who)
                 self._policy.admit(url, addresses)
                 connection = await dial(
                     _origin(url), addresses, tls=self._tls, sockets=self._sockets
@@ -189,11 +194,11 @@ class GuardedFetcher:
         except HttpFault as error:
             raise _unusable(f"{url.host}: {type(error).__name__}: {error}") from error
 
-    async def _look_up(self, url: WebUrl) -> Sequence[IPAddress]:
+    async def _look_up(self, url: WebUrl, who: str) -> Sequence[IPAddress]:
         if url.address is not None:
             return (url.address,)
         try:
-            addresses = tuple(map(ip_address, await self._resolve(url.host, url.port)))
+            addresses = tuple(map(ip_address, await self._resolve(url.host, url.port, who)))
         except (OSError, ValueError) as error:
             raise _unusable(f"{url.host} cannot be looked up") from error
         if not addresses:

@@ -40,8 +40,6 @@ _KEEP_ALIVE_S: Final = 4.0
 """Below the five seconds after which uvicorn and Node close an unused connection: a call that is
 sent into a closing one fails, and nothing is ever sent twice."""
 
-_SYSTEM: Final = SystemResolver()
-
 
 def nothing() -> None:
     """For whoever need not be told."""
@@ -61,6 +59,7 @@ class Exchange:
             host=url.raw_host or "", port=url.port or 0, is_tls=url.scheme == "https"
         )
         self._bounds = settings.bounds
+        self._resolve = SystemResolver() if self._bounds is None else self._bounds.resolve
         self._timeouts = settings.timeouts
         self._limits = settings.limits
         fixed = [("accept-encoding", "identity"), ("user-agent", "douane")]
@@ -209,11 +208,11 @@ class Exchange:
     async def _addresses(self) -> Sequence[IPAddress]:
         bounds, host, port = self._bounds, self._origin.host, self._origin.port
         if bounds is None:
-            return tuple(map(ip_address, await _SYSTEM(host, port)))
+            return tuple(map(ip_address, await self._resolve(host, port)))
         url = bounds.admit(self._url)
         if url.address is not None:
             return (url.address,)
-        addresses = tuple(map(ip_address, await bounds.resolve(host, port)))
+        addresses = tuple(map(ip_address, await self._resolve(host, port)))
         bounds.policy.admit(url, addresses)
         return addresses
 

@@ -37,10 +37,15 @@ class Loopback:
     session: aiohttp.ClientSession
     asked: list[tuple[str, str]] = field(default_factory=list)
     """Method and URL, also of what was refused."""
+    named_by: list[str] = field(default_factory=list)
+    """On whose word each was asked."""
     before: Callable[[str], None] = lambda _: None
     """Called with the URL before each request."""
 
-    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Answer:
+    async def get(
+        self, url: str, *, headers: Mapping[str, str] | None = None, who: str = ""
+    ) -> Answer:
+        self.named_by.append(who)
         return await self._send("GET", url, headers=headers)
 
     async def post(
@@ -50,7 +55,9 @@ class Loopback:
         form: Mapping[str, str] | None = None,
         json: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        who: str = "",
     ) -> Answer:
+        self.named_by.append(who)
         return await self._send("POST", url, data=form, json=json, headers=headers)
 
     async def _send(self, method: str, url: str, **more: Any) -> Answer:

@@ -56,6 +56,11 @@ async def test_the_gateway_vouches_for_the_person(world):
     }
 
 
+async def test_it_is_traded_on_its_servers_word(world):
+    await world.token(world.broker(exchange(world)))
+    assert world.fetcher.named_by == ["mail"]
+
+
 async def test_what_need_not_be_said_is_not(world):
     await world.token(world.broker(exchange(world, sends_resource=False)))
     assert world.provider.forms[0].keys().isdisjoint({"audience", "resource", "scope"})

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
@@ -34,6 +35,17 @@ async def test_twenty_callers_after_the_end_of_a_token_renew_it_once(world):
     world.clock.now += 3600
     shown = await asyncio.gather(*(world.token(broker) for _ in range(20)))
     assert (set(shown), world.provider.refreshes()) == ({"at-2"}, 1)
+
+
+async def test_all_that_is_asked_for_a_server_is_asked_on_its_word(world):
+    """To look its names up may take long, and is to hold up nobody else."""
+    broker = world.broker()
+    await world.connected(broker)
+    world.clock.now += 3600
+    assert await world.token(broker) == "at-2"
+    asked = [urlsplit(url).path for _, url in world.fetcher.asked]
+    assert {"/register", "/token"} <= {*asked}
+    assert {*world.fetcher.named_by} == {"mail"}
 
 
 async def test_two_processes_renew_it_once(world, tmp_path):

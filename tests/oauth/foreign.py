@@ -76,7 +76,9 @@ class Pages:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> WholeAnswer:
+    async def get(
+        self, url: str, *, headers: Mapping[str, str] | None = None, who: str = ""
+    ) -> WholeAnswer:
         self.fetched.append(url)
         await self.gate.wait()
         return self._answer(url)
@@ -88,6 +90,7 @@ class Pages:
         form: Mapping[str, str] | None = None,
         json: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        who: str = "",
     ) -> WholeAnswer:
         self.posts.append((url, form or {}, headers or {}))
         return self._answer(url)

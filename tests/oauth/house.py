@@ -57,12 +57,17 @@ class Web:
     def __init__(self) -> None:
         self.pages: dict[str, Page | GatewayError] = {}
         self.asked: list[str] = []
+        self.named_by: list[str] = []
+        """On whose word each was asked."""
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Page:
+    async def get(
+        self, url: str, *, headers: Mapping[str, str] | None = None, who: str = ""
+    ) -> Page:
         assert headers == {"accept": "application/json"}
         self.asked.append(url)
+        self.named_by.append(who)
         await self.gate.wait()
         page = self.pages[url]
         if isinstance(page, GatewayError):

@@ -226,6 +226,15 @@ async def test_a_stale_document_that_says_the_same_keeps_its_date(house):
     assert len(house.log.records) == 1
 
 
+async def test_a_host_is_looked_up_on_the_word_of_whoever_names_it_until_its_client_is_known(house):
+    """What strangers at the same address name may take long: a known client does not wait for that."""
+    house.web.pages[URL] = page()
+    await resolve(house)
+    house.clock.now += 3601
+    await resolve(house)
+    assert house.web.named_by == [SOURCE, ""]
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -29,7 +29,7 @@ class NameService:
         self._answers = {name.replace("_", "."): list(turns) for name, turns in answers.items()}
         self.asked: list[str] = []
 
-    async def __call__(self, name: str, port: int) -> Sequence[str]:
+    async def __call__(self, name: str, port: int, who: str = "") -> Sequence[str]:
         self.asked.append(name)
         turns = self._answers.get(name)
         if turns is None:

@@ -292,7 +292,7 @@ async def test_an_answer_that_does_not_end_in_time_is_a_fault(reply):
 
 async def test_a_name_service_that_does_not_answer_in_time_is_a_fault():
     class Silent(NameService):
-        async def __call__(self, name: str, port: int) -> list[str]:
+        async def __call__(self, name: str, port: int, who: str = "") -> list[str]:
             await asyncio.Event().wait()
             return []
 

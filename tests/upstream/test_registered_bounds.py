@@ -27,7 +27,7 @@ class Names:
         self.answers = list(answers)
         self.asked: list[str] = []
 
-    async def __call__(self, name: str, port: int) -> Sequence[str]:
+    async def __call__(self, name: str, port: int, who: str = "") -> Sequence[str]:
         self.asked.append(name)
         assert port
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
