@@ -412,7 +412,7 @@ async def test_a_status_is_the_one_that_our_own_listener_would_give_out(is_call:
         await envoy.asked(call() if is_call else notice)
         pairs = [(":status", str(status)), ("content-type", "application/json")]
         head = pb.HttpHeaders(headers=headers(pairs), end_of_stream=not is_call)
-        response = await envoy.exchange.answered(pb.ProcessingRequest(response_headers=head))
+        response = await envoy.answered(pb.ProcessingRequest(response_headers=head))
         if response.WhichOneof("response") == "immediate_response":
             assert (is_call, status >= 400) == (False, True)
             continue
