@@ -79,7 +79,7 @@ def content_label(content: Mapping[str, Any]) -> tuple[Label, tuple[str, ...]]:
     codes: set[str] = set()
     for start, end in pieces(text):
         codes.update(_codes_in(text[start:end]))
-        whole = whole and (end == len(text) or bool(_EDGE.match(text, end - 1)))
+        whole = whole and ends_whole(text, end)
     if not whole:
         codes.add("unread_result")
     label = BOTTOM
@@ -127,6 +127,11 @@ def pieces(text: str) -> Iterator[tuple[int, int]]:
         yield start, end
         start = max(_edge(text, end - _OVERLAP), start + 1)
     yield start, len(text)
+
+
+def ends_whole(text: str, end: int) -> bool:
+    """Whether a piece that ends there cuts nothing that may be encoded."""
+    return end == len(text) or _EDGE.match(text, end - 1) is not None
 
 
 def _edge(text: str, at: int) -> int:

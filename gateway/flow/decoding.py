@@ -3,7 +3,7 @@
 import binascii
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from typing import Any
 from urllib.parse import unquote
@@ -60,25 +60,29 @@ class Decoded:
     """What was undone, outermost first: `base64`, `percent+hex`."""
 
 
-def decoded_forms(text: str, most_runs: int = _MOST_RUNS) -> Iterator[Decoded]:
+def decoded_forms(
+    text: str, most_runs: int = _MOST_RUNS, most: int = MOST_DECODED
+) -> Generator[Decoded, None, bool]:
     """Yield the texts that are encoded in `text`; work is linear in its length.
 
-    Of what is encoded by itself `most_runs` are looked at, of each kind and in each text.
+    Of what is encoded by itself `most_runs` are looked at, of each kind and in each text, and `most`
+    characters of all that is decoded; return whether there are no more of these.
 
     What decodes to no text is nothing: of random bytes hardly any sequence is UTF-8.
     """
     waiting = deque([Decoded(text=text, how="")])
-    left = MOST_DECODED
+    left = most
     while waiting:
         outer = waiting.popleft()
         for how, inner in _undone(outer.text, most_runs):
             left -= len(inner)
             if left < 0:
-                return
+                return False
             found = Decoded(text=inner, how=f"{outer.how}+{how}" if outer.how else how)
             yield found
             if found.how.count("+") < _DEEPEST - 1:
                 waiting.append(found)
+    return True
 
 
 def _undone(text: str, most_runs: int) -> Iterator[tuple[str, str]]:

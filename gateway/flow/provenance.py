@@ -13,7 +13,6 @@ from gateway.domain.flow import Match, Proof, Source
 from gateway.domain.labels import Confidentiality, Effect, Integrity
 from gateway.domain.nodes import MOST_NODES, amount
 from gateway.flow.carried import Carried, Search
-from gateway.flow.content import text_of as content_text
 from gateway.flow.folding import folded
 from gateway.flow.index import Index
 from gateway.flow.listed import Listed
@@ -22,7 +21,7 @@ from gateway.flow.overheard import Overheard, Remark, excusing, telling
 from gateway.flow.payloads import SHORTEST_VALUE, Payloads
 from gateway.flow.reading import Answered, Read
 from gateway.flow.results import besides, said_in, texts_of
-from gateway.flow.secrecy import carried_secrets, secrets_in
+from gateway.flow.secrecy import MOST, carried_secrets, secrets_in
 from gateway.flow.spoken import Spoken, Voices
 
 Found = TypeVar("Found")
@@ -42,10 +41,8 @@ _EACH = 2048
 _ENTRY = 200
 """Bytes of a text that is kept, beside its letters."""
 
-_MOST_SECRETS = 1024
-"""Values; of a run that has seen more it is not known what they are."""
 _MOST_SECRETS_OCTETS = 512 * 1024
-"""Bytes of them, as many: one may be long."""
+"""Bytes of all secrets that are known by their values; one may be long."""
 _SECRET = 400
 """Bytes of one, beside its letters."""
 
@@ -64,27 +61,6 @@ class Known:
     """Whether its own server gives out such values, and no outsider chooses them."""
     clean: bool = False
     """Whether it did so in answer to a call that nobody outside can have led."""
-
-
-def secrets_of(answered: Answered) -> frozenset[bytes]:
-    """Return the secrets that only stand in a result, while its tool's results are none."""
-    secret = answered.source.label.confidentiality is Confidentiality.SECRET
-    if not secret or answered.level in (None, Confidentiality.SECRET):
-        return _NONE
-    return secrets_in((content_text(answered.content)[0],))
-
-
-def level_of(answered: Answered, secrets: frozenset[bytes]) -> Confidentiality:
-    """Return how confidential a result is apart from its `secrets`.
-
-    Where they cannot be told by their values, all of it is secret.
-    """
-    if not secrets:
-        return answered.source.label.confidentiality
-    return max(answered.level or Confidentiality.SECRET, Confidentiality.PRIVATE)
-
-
-_NONE: frozenset[bytes] = frozenset()
 
 
 def may_write(effect: Effect | None, *, clean: bool) -> bool:
@@ -140,8 +116,9 @@ class Provenance:
         """How many of those that were are not searchable for a payload."""
         self._left: Counter[str] = Counter()
         """How many of them `Read` has not made what of."""
-        self._waiting: deque[tuple[Answered, int, int, int]] = deque()
-        """With how much had been written by then, its serial, and how many bytes it takes until it is read."""
+        self._waiting: deque[tuple[Answered, int, int, int, Confidentiality]] = deque()
+        """With how much had been written by then, its serial, how many bytes it takes until it is read, and
+        how confidential it is apart from its secrets."""
         self._read: deque[Read] = deque()
         self._places: Index[str, Read] = Index()
         """Values, and the results that have them."""
@@ -236,12 +213,11 @@ class Provenance:
 
     def hears(self, answered: Answered) -> None:
         """Note what a server said beside its answer to a call: a notice, or a question."""
-        secrets = secrets_of(answered)
-        if secrets:
-            self._hide(secrets, answered.source)
+        level = answered.source.label.confidentiality
+        if level is Confidentiality.SECRET:
+            level = self._without_secrets(answered)
         # It has no documents, whatever its members are called.
-        content = {"said": answered.content}
-        self._overhear(answered, content, level_of(answered, secrets), self._arrived)
+        self._overhear(answered, {"said": answered.content}, level, self._arrived)
 
     def _overhear(
         self, answered: Answered, content: Mapping[str, Any], level: Confidentiality, arrived: int
@@ -257,8 +233,9 @@ class Provenance:
         """Keep a result for what is asked later."""
         if answered.clean and not self._missed and self._listed.is_complete:
             self._note_said(answered)
-        if secrets := secrets_of(answered):
-            self._hide(secrets, answered.source)
+        level = answered.source.label.confidentiality
+        if level is Confidentiality.SECRET:
+            level = self._without_secrets(answered)
         too_large = answered.octets > self._most_octets
         if too_large or (weight := _weight_of(answered)) > _MOST_WEIGHT:
             self._missed = True
@@ -267,7 +244,7 @@ class Provenance:
         self._octets += answered.octets
         self._unread += answered.octets
         self._weight += weight
-        self._waiting.append((answered, self._written.length, self._arrived, weight))
+        self._waiting.append((answered, self._written.length, self._arrived, weight, level))
         self._forget_what_is_too_much()
 
     def _forget_what_is_too_much(self) -> None:
@@ -278,16 +255,30 @@ class Provenance:
         ):
             self._forget_oldest()
 
-    def _hide(self, secrets: frozenset[bytes], source: Source) -> None:
+    def _without_secrets(self, answered: Answered) -> Confidentiality:
+        """Keep what only stands in a result that is secret, and return how confidential the rest of it is.
+
+        Where its tool's results are secret, or not all of its secrets can be told by their values, all
+        of it is.
+        """
+        secret, level = Confidentiality.SECRET, answered.level
+        if level is None or level is secret:
+            return secret
+        secrets, whole = secrets_in(answered.content)
+        self._hide(secrets, answered.source, whole=whole)
+        return max(level, Confidentiality.PRIVATE) if secrets and whole else secret
+
+    def _hide(self, secrets: frozenset[bytes], source: Source, *, whole: bool) -> None:
         for secret in secrets - self._secrets.keys():
             self._secrets[secret] = (source.record, source.server)
             self._secrets_octets += _SECRET + len(secret)
-        if len(self._secrets) > _MOST_SECRETS or self._secrets_octets > _MOST_SECRETS_OCTETS:
+        too_many = len(self._secrets) > MOST or self._secrets_octets > _MOST_SECRETS_OCTETS
+        if too_many or not whole:
             self.knows_secrets = False
             self._secrets.clear()
             self._secrets_octets = 0
         if (above := self._above()) is not None:
-            above._hide(secrets, source)  # noqa: SLF001 - of its own kind
+            above._hide(secrets, source, whole=whole)  # noqa: SLF001 - of its own kind
 
     def _note_said(self, answered: Answered) -> None:
         for text in texts_of(answered.said):
@@ -299,7 +290,7 @@ class Provenance:
 
     def _forget_oldest(self) -> None:
         if not self._read:
-            answered, _, serial, weight = self._waiting.popleft()
+            answered, _, serial, weight, _ = self._waiting.popleft()
             self._octets -= answered.octets
             self._weight -= weight
             self._unread -= answered.octets
@@ -469,8 +460,7 @@ class Provenance:
 
     def _look(self) -> None:
         while self._waiting:
-            answered, written, serial, weight = self._waiting.popleft()
-            level = level_of(answered, secrets_of(answered))
+            answered, written, serial, weight, level = self._waiting.popleft()
             read = Read(answered, written, serial, level, self._left)
             self._serial = read.serial
             self._unread -= read.octets

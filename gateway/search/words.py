@@ -1,9 +1,10 @@
 """Text as terms: identifiers split, stop words left out, words reduced to stems."""
 
-import json
 import re
 import sqlite3
 from collections.abc import Iterable
+
+import orjson
 
 from gateway.errors import ConfigError
 
@@ -106,8 +107,10 @@ class Stems:
         # In two statements, however many words: between any two another thread may go on first.
         self._database.execute("BEGIN")
         try:
-            self._database.execute(_TAKE, (json.dumps(missing),))
-            stems: list[tuple[int, str]] = json.loads(self._database.execute(_STEMS).fetchone()[0])
+            self._database.execute(_TAKE, (orjson.dumps(missing).decode(),))
+            stems: list[tuple[int, str]] = orjson.loads(
+                self._database.execute(_STEMS).fetchone()[0]
+            )
         finally:
             self._database.execute("ROLLBACK")
         found = dict(stems)

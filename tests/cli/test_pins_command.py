@@ -178,7 +178,7 @@ def test_a_first_review_shows_what_there_is_to_read(site: Site) -> None:
         "  parameter note: string or null: \\e[2K\\u{202e}Hidden.",
         "  returns: object {id}",
         "  annotation destructiveHint: true",
-        '  execution: {"taskSupport": "optional"}',
+        '  execution: {"taskSupport":"optional"}',
         "  labels that would apply: effect destroy; results untrusted/private",
     ]
     assert shown.isascii()

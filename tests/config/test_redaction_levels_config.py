@@ -48,8 +48,7 @@ def config(text: str = CONTENT) -> Config:
 def test_the_nearest_level_holds(
     server: str, tool: str, redaction: str, clear: tuple[str, ...]
 ) -> None:
-    fields = {"server": server, "target": tool, "method": "tools/call"}
-    level = levels_of(config()).of(fields)
+    level = levels_of(config()).of({"server": server}, tool)
     assert level.redaction == Redaction(redaction)
     assert level.clear == tuple(map(parse_path, clear))
 

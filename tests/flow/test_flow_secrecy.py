@@ -8,6 +8,7 @@ import pytest
 
 from gateway.domain.flow import Run, RunId
 from gateway.domain.labels import Confidentiality, Effect, Integrity, Label, ToolRule
+from gateway.flow import secrecy
 from gateway.flow.beside import NOTHING, Beside
 from gateway.flow.provenance import Provenance
 from gateway.flow.reading import Answered
@@ -196,3 +197,89 @@ def test_what_a_run_within_reads_the_whole_run_knows() -> None:
     whole = Provenance()
     read(Provenance(above=lambda: whole))
     assert carried({"text": KEY}, whole) == ["$"]
+
+
+def keys(count: int) -> list[str]:
+    return [f"password: tulip{n}field{n % 7}" for n in range(count)]
+
+
+@pytest.mark.parametrize("before", [64, 1000])
+def test_no_secret_is_hidden_by_others_that_stand_before_it(before: int) -> None:
+    said = "\n".join([*keys(before), f"Password: {KEY}"])
+    provenance = read(Provenance(), structured({"text": said}))
+    assert carried({"text": "hello"}, provenance) == []
+    assert carried({"text": KEY[::-1].upper()}, provenance) == ["$"]
+
+
+@pytest.mark.parametrize("between", [70_000, 600_000])
+def test_no_secret_is_hidden_by_a_long_text_before_it(between: int) -> None:
+    said = f"{keys(1)[0]}\n{'lorem ipsum ' * (between // 12)}\nPassword: {KEY}"
+    provenance = read(Provenance(), structured({"text": said}))
+    assert carried({"text": "hello"}, provenance) == []
+    assert carried({"text": " ".join(KEY)}, provenance) == ["$"]
+
+
+def test_no_secret_is_hidden_by_what_is_encoded_before_it() -> None:
+    hidden = [base64.b64encode(one.encode()).decode() for one in (*keys(90), f"Password: {KEY}")]
+    plain = f"a%20b%20c%20d%20e {keys(1)[0]}"
+    provenance = read(Provenance(), structured({"text": "\n\n".join([plain, *hidden])}))
+    assert carried({"text": "hello"}, provenance) == []
+    assert carried({"text": KEY}, provenance) == ["$"]
+
+
+def test_no_secret_is_hidden_by_signs_that_nobody_sees() -> None:
+    said = f"{keys(1)[0]} Pass\u200bword: {KEY[:5]}\u200b{KEY[5:]}"
+    provenance = read(Provenance(), structured({"text": said}))
+    assert carried({"text": KEY}, provenance) == ["$"]
+
+
+MANY = "\n".join(keys(1100))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        MANY,
+        f"{keys(1)[0]} {'lorem ipsum ' * 100_000}",
+        f"{keys(1)[0]} {'x' * 300_000}",
+    ],
+    ids=["very many", "too long", "a token that is too long"],
+)
+def test_where_not_all_of_a_result_is_told_apart_all_of_it_is_secret(said: str) -> None:
+    said = f"The launch is planned for the ninth of May\n{said}"
+    provenance = read(Provenance(), structured({"text": said}))
+    assert not provenance.knows_secrets
+    again = {"text": "we hear that the launch is planned for the ninth of May"}
+    assert carried({"text": "hello"}, provenance) == ["$.*"]
+    assert carried(again, provenance) == ["$.text", "$.*"]
+    whole = Provenance()
+    read(Provenance(above=lambda: whole), structured({"text": said}))
+    assert not whole.knows_secrets
+
+
+def test_where_more_is_encoded_than_is_decoded_all_of_it_is_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hidden = "\n\n".join(base64.b64encode(one.encode()).decode() for one in keys(2))
+    said = structured({"text": f"{keys(1)[0]}\n\n{hidden}"})
+    assert read(Provenance(), said).knows_secrets
+    monkeypatch.setattr(secrecy, "_UNDONE", 0)
+    monkeypatch.setattr(secrecy, "MOST_DECODED", 30)
+    assert not read(Provenance(), said).knows_secrets
+
+
+def test_what_a_server_says_beside_its_answer_hides_none_either() -> None:
+    for said, known in (("\n".join([*keys(64), f"Password: {KEY}"]), True), (MANY, False)):
+        provenance = Provenance()
+        provenance.hears(
+            Answered(
+                source=source(SECRET),
+                effect=None,
+                arguments={},
+                content={"data": said},
+                octets=100,
+                level=PRIVATE,
+            )
+        )
+        assert provenance.knows_secrets is known
+        assert carried({"text": KEY}, provenance) == (["$"] if known else ["$.*"])
