@@ -105,6 +105,8 @@ class Call:
     asker: str = ""
     """Whose turns work on it takes: the `Principal.person` that the door found behind its credential,
     and nobody's that many share. Nothing is judged by it."""
+    arrived: int = 0
+    """Which of all that came in here it was, by its head; 0 for what did not come in."""
     trace: TraceContext | None = None
     """Where it stands in its client's trace, if it does."""
     run_hint: str | None = None

@@ -25,6 +25,7 @@ from gateway.errors import (
 )
 from gateway.pins.verify import verify
 from gateway.pipeline.approvals import Approvals, Granted
+from gateway.pipeline.cancelled import Cancelled
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.counts import Due
 from gateway.pipeline.decide import permit_for, protocol_permit, told
@@ -122,6 +123,7 @@ class Admission:
         )
         self._rounds = Rounds(given=memory.given, seal_key=seal_key)
         self._conversations = conversations
+        self._cancelled = Cancelled()
         self.asides = conversations.asides
         """What a message says beside what was decided on."""
         self._limits = limits
@@ -184,6 +186,7 @@ class Admission:
         ):
             if operation is not None:
                 await self._require_own_words(call, principal, run, operation, trail)
+                self._cancelled.note(call, principal, session)
             return trail.permit(
                 protocol_permit(
                     call,
@@ -357,15 +360,18 @@ class Admission:
         """Return if the definition that was decided on is still the approved one.
 
         A list that passes, or a person, may have ended it since; and somebody may have stopped
-        everything.
+        everything, or its client has cancelled it.
 
         Raises:
             PinMismatch: It is not.
             Stopped: Nothing goes out.
+            UpstreamFailed: Nobody waits for it any more.
 
         """
         try:
             self.require_going()
+            if 0 < permit.call.arrived < self._cancelled.latest:
+                self._cancelled.require_wanted(permit)
             if permit.access is None or permit.access.epoch == self._epoch.now:
                 return
             pinned = permit.access.pinned

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Container
 from contextlib import aclosing
 from dataclasses import field
+from itertools import count
 from typing import TypeAlias
 
 from starlette.types import Receive, Scope, Send
@@ -94,6 +95,7 @@ class McpEndpoint:
         self._rooms = Rooms(largest=most_bytes)
         self._listening: set[_Watch] = set()
         self._ending = False
+        self._arrivals = count(1)
 
     def end_listening(self) -> None:
         """End the streams that wait for what servers say by themselves, now and from now on.
@@ -139,11 +141,18 @@ class McpEndpoint:
         """
         carrier = self._aggregate if scope["path"] == AGGREGATE else self._carrier
         credential: Credential = None
+        arrived = next(self._arrivals)  # before anything is waited for
         try:
             # Once a request: a proof that is read again is another request's.
             credential = self._credential(scope, headers)
             who = (await carrier.known(credential, scope["path"])).person
-            return _Asker(person=who, address=address, carrier=carrier, credential=credential)
+            return _Asker(
+                person=who,
+                address=address,
+                carrier=carrier,
+                credential=credential,
+                arrived=arrived,
+            )
         except GatewayError as error:
             unread = self._unread(scope, headers, address, credential=credential)
             refused = await carrier.refuse(unread, error)
@@ -279,6 +288,7 @@ class McpEndpoint:
             session=inbound.session,
             source_ip=asker.address,
             asker=asker.person,
+            arrived=asker.arrived,
             trace=inbound.trace,
             run_hint=inbound.run_hint,
         )
@@ -324,6 +334,7 @@ class _Asker:
     address: str
     carrier: Carrier
     credential: Credential = field(repr=False)
+    arrived: int = 0
 
 
 class _Watch:

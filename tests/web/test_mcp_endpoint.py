@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import threading
 import weakref
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +21,8 @@ from gateway.web.mcp import McpEndpoint, Prover
 from gateway.web.metrics import Metrics
 from gateway.web.peers import client_address
 from gateway.wire.jsontext import WireLimits
-from tests.pipeline.house import Events, House, event, noting_whose, result, text
+from gateway.wire.session import seal
+from tests.pipeline.house import KEY, MAIL, Events, House, event, noting_whose, result, text
 from tests.web.asgi import HOST, Exchange, ask
 
 PATH = "/mcp/mail"
@@ -112,6 +114,33 @@ async def test_a_large_call_takes_the_turns_of_its_person_alone(site, whose, mon
     large = CALL.replace(b'"x"', b"[%b0]" % (b"0," * 9_000))
     assert (await site.post(large)).status == 200
     assert whose - {"what mail shows"} == {site.house.gate.people["alice"].person}
+
+
+async def test_a_cancellation_that_is_read_before_its_large_request_counts(site, monkeypatch):
+    monkeypatch.setattr(site.endpoint, "_most_bytes", 10**6)
+    begun, free = threading.Event(), threading.Event()
+    read = mcp.read_posted
+
+    def held(pairs, body, limits):
+        if len(body) > LARGEST_BYTES:
+            begun.set()
+            assert free.wait(60)
+        return read(pairs, body, limits)
+
+    monkeypatch.setattr(mcp, "read_posted", held)
+    sealed = seal(KEY, MAIL, site.house.gate.people["alice"].key, "s1")
+    session = (b"mcp-session-id", sealed.encode())
+    large = asyncio.create_task(
+        site.post(CALL.replace(b'"x"', b"[%b0]" % (b"0," * 9_000)), session)
+    )
+    await asyncio.to_thread(begun.wait, 60)
+    said = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    await site.post(json.dumps(said).encode(), session)
+    free.set()
+    assert b"the client cancelled the call" in (await large).body
+    assert [one.call.message.method for one in site.house.server.saw] == [said["method"]]
+    assert (await site.post(CALL, session)).status == 200
+    assert [one.call.message.method for one in site.house.server.saw][1:] == ["tools/call"]
 
 
 async def test_a_body_may_come_in_pieces(site):
