@@ -37,7 +37,7 @@ from gateway.pipeline.questions import Questions
 from gateway.pipeline.quotas import Quotas
 from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
-from gateway.pipeline.schemas import CHECKING, Schemas
+from gateway.pipeline.schemas import CHECKING, Schemas, turns_of
 from gateway.pipeline.selections import Selections
 from gateway.pipeline.sensitive import Sensitive, holds_secrets
 from gateway.pipeline.sessions import Sessions
@@ -498,7 +498,7 @@ class Admission:
             raise
         approved = known.approved or self._schemas.of(pinned)
         if not approved.is_ready:
-            await finished(principal.person, approved.nodes, approved.make_ready)
+            await finished(turns_of(target), approved.nodes, approved.make_ready)
         labelled = (*rule.destination, *rule.payload)
         plain = partial(self._schemas.require_plain_arguments, approved, call.message, labelled)
         nodes = most_nodes(len(call.message.body))

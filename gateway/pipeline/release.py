@@ -30,7 +30,7 @@ from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.prompts import Prompts
 from gateway.pipeline.rounds import Rounds
 from gateway.pipeline.rules import Rules
-from gateway.pipeline.schemas import CHECKING, Approved, Schemas
+from gateway.pipeline.schemas import CHECKING, Approved, Schemas, turns_of
 from gateway.pipeline.sensitive import MASKING, Edge
 from gateway.pipeline.serverside import LINKS, ServerRequests
 from gateway.pipeline.trail import Trail
@@ -452,7 +452,7 @@ class Release:
     async def _expected(self, permit: Permit, access: AccessRequest) -> "_Expected":
         approved = self._schemas.of(access.pinned)
         if not approved.is_ready:
-            await finished(permit.principal.person, approved.nodes, approved.make_ready)
+            await finished(turns_of(access.target), approved.nodes, approved.make_ready)
         typed: tuple[str, ...] = ()
         if access.target.kind is Kind.TOOL:
             rule = self._rules.servers[access.target.server].tool(access.target.name)

@@ -11,7 +11,7 @@ from gateway.domain.calls import Message
 from gateway.domain.document import DEEPEST, Document
 from gateway.domain.nodes import most_nodes, require_small
 from gateway.domain.paths import parse_path
-from gateway.domain.tools import Pinned
+from gateway.domain.tools import Pinned, Target
 from gateway.errors import Denied, InvalidArguments, UpstreamFailed
 from gateway.flow.schemas import identifier_fields
 from gateway.pins.members import Members, astray
@@ -33,9 +33,9 @@ class Approved:
     """One approved definition, each part of it made ready when it is first needed."""
 
     def __init__(self, definition: Document) -> None:
-        self._definition = definition.content
-        self.nodes = most_nodes(len(definition.text))
-        """At most, in all of it: what making it ready is judged by."""
+        self._definition, text = definition.content, definition.text
+        self.nodes = CHECKING if '"pattern' in text else most_nodes(len(text))
+        """How much work it is to make it ready: a pattern may be much, however short it is."""
         self.promises = self._definition.get("outputSchema") is not None
         """Whether it says what its results are."""
         self.is_ready = False
@@ -274,3 +274,8 @@ def _only_member(structured: Any) -> Any:
     if isinstance(structured, dict) and len(structured) == 1:
         return next(iter(structured.values()))
     return structured
+
+
+def turns_of(target: Target) -> str:
+    """Return whose turns are taken to make a definition ready: not a caller's, who may call often at once."""
+    return f"what {target.server} promises"

@@ -125,42 +125,62 @@ async def test_what_goes_through_a_small_call_stays_on_the_loop(threads: dict[st
     assert [threads[name] for name in names] == [{threading.get_ident()}] * len(names)
 
 
+whose = pytest.fixture(noting_whose)
+OTHERS = {"what mail shows"}
+"""Whose turns are taken beside those of who calls: of servers."""
+
 ONE_OF_MANY = {"anyOf": [*({"const": one} for one in range(90)), {"type": "integer"}]}
 """Each number is held against all of it: 3,000 take some tens of milliseconds."""
 CHOOSES = {
     "name": "choose",
-    "description": "much " * 4_000,
     "inputSchema": {"properties": {"a": {"items": ONE_OF_MANY}}},
     "outputSchema": {"properties": {"a": {"items": ONE_OF_MANY}}},
 }
 
 
-async def choosing() -> House:
+async def choosing(tool: Mapping[str, Any] = CHOOSES) -> House:
     house = House()
-    await house.show(CHOOSES)
+    await house.show(tool)
     await house.approve(Kind.TOOL, "choose")
     return house
 
 
-async def chosen(
-    threads: dict[str, set[int]], arguments: Any, structured: Any, *, cold: bool = False
-) -> None:
-    """Call a tool whose schemas are much work, and were made ready for another call unless `cold`."""
+async def chosen(threads: dict[str, set[int]], arguments: Any, structured: Any) -> None:
+    """Call a tool whose schemas are much work, and were made ready for another call."""
     house = await choosing()
     house.server.answer = lambda permit: result(permit, {"content": [], **structured})
-    if not cold:
-        await house.handle(house.call("choose", {"a": [1]}))
+    await house.handle(house.call("choose", {"a": [1]}))
     threads.clear()
     await house.handle(house.call("choose", arguments))
 
 
-async def test_a_schema_is_made_ready_beside_the_loop_and_once(threads: dict[str, set[int]]):
-    await chosen(threads, {"a": [1]}, {"structuredContent": {"a": [1]}}, cold=True)
+@pytest.mark.parametrize(
+    ("more", "leaves"),
+    [
+        ({}, False),
+        ({"title": "x" * 20_000}, True),
+        ({"inputSchema": {"properties": {"a": {"items": {"pattern": "^.{1,1000}$"}}}}}, True),
+        ({"outputSchema": {"patternProperties": {"^.{1,1000}$": {}}}}, True),
+    ],
+)
+async def test_a_schema_that_may_take_long_is_made_ready_beside_the_loop_and_once(
+    threads: dict[str, set[int]], more: dict[str, Any], *, leaves: bool
+):
+    house = await choosing({**CHOOSES, **more})
+    house.server.answer = lambda permit: result(permit, {"content": [], "structuredContent": {}})
+    await house.handle(house.call("choose", {"a": [1]}))
     assert threads["make_ready"]
-    assert threading.get_ident() not in threads["make_ready"]
+    assert (threading.get_ident() not in threads["make_ready"]) is leaves
     assert threads["fits"] == threads["result_fits"] == {threading.get_ident()}
-    await chosen(threads, {"a": [1]}, {"structuredContent": {"a": [1]}})
+    del threads["make_ready"]
+    await house.handle(house.call("choose", {"a": [1]}))
     assert "make_ready" not in threads
+
+
+async def test_what_is_made_ready_takes_no_turn_of_a_callers(whose: set[str]):
+    house = await choosing({**CHOOSES, "title": "x" * 20_000})
+    await house.handle(house.call("choose", {"a": [1]}))
+    assert whose - OTHERS == {"what mail promises"}
 
 
 @pytest.mark.parametrize(("name", "checks"), [("require_arguments", 0), ("result_problems", 1)])
@@ -198,11 +218,6 @@ async def test_what_goes_through_a_large_call_leaves_the_loop(
     await called(await led_house(threads), {"a": MANY}, large)
     assert threads[name]
     assert threading.get_ident() not in threads[name]
-
-
-whose = pytest.fixture(noting_whose)
-OTHERS = {"what mail shows"}
-"""Whose turns are taken beside those of who calls: of servers."""
 
 
 async def test_a_person_with_many_clients_has_no_more_turns_for_a_call(whose: set[str]):
