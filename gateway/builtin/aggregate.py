@@ -162,6 +162,7 @@ class Aggregate:
             label=reply.label,
             person=who.person,
             of=self._notices.here,
+            require_going=reply.require_going,
         )
         return replace(reply, body=parts)
 

@@ -13,10 +13,11 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from gateway.builtin.mailbox import LARGE, Mailbox
-from gateway.domain.calls import ServerEvent
+from gateway.domain.calls import ServerEvent, whatever_is_stopped
 from gateway.domain.labels import Label
 from gateway.domain.nodes import weight
 from gateway.domain.room import outlasting
+from gateway.errors import Stopped
 from gateway.turns import finished
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.sse import events_of
@@ -83,11 +84,13 @@ class CallStreams:
         label: Callable[[], Label],
         person: str,
         of: object,
+        require_going: Callable[[], None] = whatever_is_stopped,
     ) -> AsyncGenerator[bytes, None]:
         """Yield what `parts` say, each with an id to come back with. Whoever stops to read ends nothing.
 
         `label` says what they have carried so far, for the run of whoever comes back, and `person` for
-        whom it all is. `of` is what carries the call, which ends with that: see `cut`.
+        whom it all is. `of` is what carries the call, which ends with that: see `cut`. Where
+        `require_going` raises, the stream ends, and keeps what was not given out.
         """
         # Begun, they see to their own end, also where whoever reads them is ended at once.
         await anext(parts)
@@ -103,9 +106,12 @@ class CallStreams:
             yield b""
             async with aclosing(box.events(None, primes=True)) as events:
                 async for event in events:
+                    require_going()
                     yield event.raw
             if one.pump.done() and not one.pump.cancelled():
                 one.pump.result()
+        except Stopped:
+            return  # whoever comes back for the rest is told
         finally:
             self._left(nonce)
 

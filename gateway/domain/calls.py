@@ -211,6 +211,10 @@ def whatever_has_changed(_: "Permit") -> None:
     """For what goes out at any time: it ends something, or belongs to what has left already."""
 
 
+def whatever_is_stopped() -> None:
+    """For what nobody keeps, and what was given out before."""
+
+
 @value
 class Permit:
     """Leave to forward exactly this call, once. Made only by `gateway.pipeline.decide`.
@@ -335,3 +339,6 @@ class Reply:
     """Whether the call may have been carried out although this is a refusal."""
     label: Callable[[], Label] | None = None
     """Says of a stream what it has carried so far."""
+    require_going: Callable[[], None] = field(default=whatever_is_stopped, repr=False)
+    """Whoever keeps a part of a stream calls this before it goes on: it raises if nothing may be given
+    out by now."""

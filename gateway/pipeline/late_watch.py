@@ -14,7 +14,7 @@ from gateway.domain.calls import Call, CallId, Reply
 from gateway.domain.identity import Credential, Principal
 from gateway.domain.nodes import most_nodes
 from gateway.domain.tools import OWN, Profile, UpstreamId
-from gateway.errors import GatewayError, ProtocolError
+from gateway.errors import GatewayError, ProtocolError, Stopped
 from gateway.pipeline.late_handles import LateHandles
 from gateway.ports import Clock
 from gateway.turns import finished
@@ -119,7 +119,8 @@ class WatchedTasks:
             if isinstance(reply.body, bytes):
                 return reply
             streams = True
-            return replace(reply, body=self._beside(call, who, reply.body, handles))
+            parts = self._beside(call, who, reply.body, handles, reply.require_going)
+            return replace(reply, body=parts)
         finally:
             if not streams:
                 self._left(who)
@@ -139,7 +140,14 @@ class WatchedTasks:
 
         return [handle for handle in wanted if is_own(handle)]
 
-    async def _beside(self, call: Call, who: str, parts: Parts, handles: Sequence[str]) -> Parts:
+    async def _beside(
+        self,
+        call: Call,
+        who: str,
+        parts: Parts,
+        handles: Sequence[str],
+        require_going: Callable[[], None],
+    ) -> Parts:
         """Yield what a stream says, that it tells of these tasks, and what becomes of them."""
         changes = self._changes(call, who, handles)
         waiting: dict[asyncio.Future[bytes | None], Parts] = {}
@@ -162,8 +170,11 @@ class WatchedTasks:
                         agreed = True
                         ask(changes)
                     if part:
+                        require_going()  # what came while the one before was sent has waited here
                         yield part if told is None else told
                     ask(source)
+        except Stopped:
+            return  # it ends, and whoever listens again is told
         finally:
             self._left(who)
             for one in waiting:

@@ -186,7 +186,13 @@ class Pipeline:
             trail.label(run.label)
             events = self._streams.relay(permit, went, answer.body, trail)
             carried = trail.carried.now
-            return Reply(status=HTTPStatus.OK, headers=headers, body=events, label=carried)
+            return Reply(
+                status=HTTPStatus.OK,
+                headers=headers,
+                body=events,
+                label=carried,
+                require_going=self._admission.require_going,
+            )
         body = await self._whole(permit, went, answer.status, answer.body, trail)
         trail.answer(answer.status, answer.body)
         # Before its record says that it was given out, and last of all: it may change meanwhile.

@@ -588,3 +588,31 @@ async def test_who_goes_away_holds_up_no_call_that_has_said_much() -> None:
     await settled()
     assert taken == [1]
     await streams.aclose()
+
+
+async def test_what_waits_for_a_slow_reader_is_not_given_out_once_everything_is_stopped(
+    site: Site,
+) -> None:
+    server = Working(site)
+    call = site.call("tools/call", CALL, **{**LEGACY, "session": SESSION})
+    parts = (await streamed(site, call)).body
+    assert not isinstance(parts, bytes)
+    got = [await anext(parts) for _ in range(3)]  # and no further: its client reads slowly
+    assert b'"one"' in got[-1]
+    server.feed.say(log("two"))
+    server.done()
+    (kept,) = site.calls._kept.values()
+    assert kept.pump is not None
+    await kept.pump
+    assert (site.house.last["verdict"], site.house.audit.records[-1].kind.value) == (
+        "allow",
+        "outcome",
+    )
+    site.house.stopped = True
+    assert [part async for part in parts] == []
+    site.house.stopped = False
+    (last,) = re.findall(rb"id: (\S+)", got[-1])
+    async with listening(site, after=last.decode()) as again:
+        await again.ended.wait()
+        logged, done = again.heard
+    assert (logged["params"]["data"], done["result"]) == ("two", text("done"))
