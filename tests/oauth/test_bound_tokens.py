@@ -275,7 +275,9 @@ async def test_a_public_clients_refresh_token_is_bound_to_its_key_and_stays_the_
 
 
 @pytest.mark.parametrize("other", [None, THIEF], ids=["nothing", "another key"])
-async def test_whoever_steals_a_bound_refresh_token_gets_nothing_and_signs_nobody_out(shop, other):
+async def test_whoever_steals_a_bound_refresh_token_gets_nothing_and_signs_nobody_out_by_trying(
+    shop, other
+):
     token = (await shop.buy(HOLDER))["refresh_token"]
     families = shop.families()
     answer = await shop.renew(token, other)
@@ -283,6 +285,17 @@ async def test_whoever_steals_a_bound_refresh_token_gets_nothing_and_signs_nobod
     assert shop.record.fields["reasons"][0]["code"] == "refresh_other_key"
     assert shop.families() == families
     assert (await shop.renew(token, HOLDER)).status == 200
+
+
+@pytest.mark.parametrize("which", ["access_token", "refresh_token"])
+async def test_whoever_has_a_bound_token_can_end_its_grant_and_nothing_else(shop, which):
+    """RFC 7009 asks for no proof, and clients send none: who signs out must not stay signed in."""
+    body, other = await shop.buy(HOLDER), await shop.buy(HOLDER)
+    answer = await shop.revoke(body[which])
+    assert (answer.status, answer.body) == (200, {})
+    assert shop.record.fields["reasons"][0]["code"] == "revoked"
+    assert (await shop.renew(body["refresh_token"], HOLDER)).body["error"] == "invalid_grant"
+    assert (await shop.renew(other["refresh_token"], HOLDER)).status == 200
 
 
 async def test_a_bound_refresh_token_is_worth_nothing_where_proofs_are_taken_no_longer(shop):
