@@ -111,6 +111,25 @@ class Connecting:
         prospect, _ = await self._found(server, user_id, scopes)
         return prospect
 
+    async def decline(
+        self,
+        server: str,
+        user_id: str,
+        *,
+        scopes: tuple[str, ...],
+        issuer: str,
+        source_ip: str,
+    ) -> None:
+        """Have on record that the person said no to what they were shown; nothing was begun.
+
+        Raises:
+            AuditUnavailable: It is not.
+
+        """
+        await self._records.declined(
+            server, user_id, issuer=issuer, scopes=scopes, source_ip=source_ip
+        )
+
     async def begin(
         self,
         server: str,

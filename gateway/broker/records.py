@@ -49,6 +49,18 @@ class Records:
         await self._append(server, user_id, Verdict.DENY, error.code, message, source_ip)
         error.recorded = True
 
+    async def declined(
+        self, server: str, user_id: str, *, issuer: str, scopes: tuple[str, ...], source_ip: str
+    ) -> None:
+        """Record that a person was asked whether to connect to `server`, and said no.
+
+        Raises:
+            AuditUnavailable: It is not recorded.
+
+        """
+        message = f"by {issuer}, scope {' '.join(scopes) or 'as it gives'}"
+        await self._append(server, user_id, Verdict.DENY, "refused", message, source_ip)
+
     async def ended(self, server: str, user_id: str, why: str) -> None:
         """Record that a connection is worth nothing any more."""
         await self._append(server, user_id, Verdict.DENY, "disconnected", why, "")

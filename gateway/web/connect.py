@@ -60,12 +60,20 @@ class ConnectPages:
         issuer, wider = form.get("issuer", ""), form.get("scope", "")
         # Bound to what was shown: nobody is sent to a server that they did not agree to.
         visit.require_token("connect", server, issuer, wider)
+        scopes = scopes_in(wider.split())
         if not answer_of(form):
+            await self._connecting.decline(
+                server,
+                user.id,
+                scopes=scopes,
+                issuer=issuer,
+                source_ip=visit.browser.source_ip,
+            )
             return self._pages.message("Not connected", "Nothing was connected.")
         location = await self._connecting.begin(
             server,
             user.id,
-            scopes=scopes_in(wider.split()),
+            scopes=scopes,
             issuer=issuer,
             browser_hash=digest(visit.browser.secret),
             source_ip=visit.browser.source_ip,

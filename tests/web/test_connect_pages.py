@@ -113,6 +113,18 @@ async def test_a_no_leaves_everything_as_it_was(house, other):
     refused = await browser.submit(page.form("connect"), page, action="deny")
     assert (refused.status, refused.leaves_for) == (200, "")
     assert other.provider.registered == []
+    fields = house.log.records[-1].fields
+    assert (fields["method"], fields["code"], fields["verdict"]) == ("connect", "refused", "deny")
+    assert (fields["server"], fields["principal"]) == ("mail", "alice")
+    assert other.provider.url in fields["reasons"][0]["message"]
+    assert fields["source_ip"]
+
+
+async def test_a_no_that_cannot_be_recorded_says_so(house, other):
+    browser, page = await signed_in(house)
+    house.log.failure = "disk full"
+    refused = await browser.submit(page.form("connect"), page, action="deny")
+    assert (refused.status, "Not connected" in refused.title) == (503, False)
 
 
 @pytest.mark.parametrize("field", ["csrf", "issuer", "scope"])
