@@ -7,11 +7,11 @@ and only here.
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from gateway.domain._value import value
 from gateway.domain.approvals import Approval, ApprovalId, Span
-from gateway.domain.calls import AccessRequest, Call, Permit
+from gateway.domain.calls import AccessRequest, Call, Form, Permit
 from gateway.domain.decisions import Decision, Duty, Phase, Reason, Verdict
 from gateway.domain.flow import FlowReview, Run, RunId, Task
 from gateway.domain.identity import Principal
@@ -25,6 +25,8 @@ from gateway.flow.effects import effect_of
 from gateway.flow.question import flow_input
 from gateway.pipeline.programs import told_of
 from gateway.wire.tracing import under_our_span
+
+_SHOWS_NOTHING: Final = frozenset({"initialize", "server/discover", "ping"})
 
 
 @value
@@ -319,7 +321,18 @@ def protocol_permit(
             version=run.version,
             policy=policy_digest,
             people=principal.people,
-            carries=False,
+            carries=_shows(call),
         ),
         last_look=last_look,
     )
+
+
+def _shows(call: Call) -> bool:
+    """Whether an answer to a message of the protocol's shows anything that is remembered of its run.
+
+    We show what was approved. A handshake comes before its client has a session to be known by.
+    """
+    message = call.message
+    if call.server == OWN or message.form not in (Form.REQUEST, Form.STREAM):
+        return False
+    return message.method not in _SHOWS_NOTHING

@@ -10,14 +10,15 @@ import pytest
 
 from gateway.domain.approvals import Span
 from gateway.domain.audit import AuditRecord, LogEntry
-from gateway.domain.calls import AccessRequest
+from gateway.domain.calls import AccessRequest, Form
 from gateway.domain.decisions import Verdict
 from gateway.domain.labels import STRICTEST_DEFAULT, Effect, ToolRule
 from gateway.domain.premises import Premise, Premises, Uses
 from gateway.domain.quotas import Count, Per, Quota
-from gateway.domain.tools import Profile
+from gateway.domain.tools import OWN, Profile
 from gateway.errors import AuditUnavailable, Changed, PinDrift
 from gateway.pipeline.quotas import Quotas
+from gateway.wire.operations import CANCELLED
 from tests.pipeline.house import TOOLS, House, decision, result
 from tests.pipeline.test_questions_of_planes import EDGE, ask
 
@@ -304,3 +305,50 @@ async def test_a_plane_is_told_no_only_by_what_is_known_everywhere() -> None:
     house, raced = await unapproved(approved_elsewhere)
     assert (await ask(house)).decision
     assert raced.others == []
+
+
+BOTH = (Profile.LEGACY, Profile.MODERN)
+QUIET = {
+    "initialize": BOTH[:1],
+    "ping": BOTH[:1],
+    "server/discover": BOTH[1:],
+    "notifications/initialized": BOTH[:1],
+    CANCELLED: BOTH,
+    "DELETE": BOTH[:1],
+}
+SHOWING = {
+    **dict.fromkeys(("tools/list", "resources/list", "prompts/list", "tools/call"), BOTH),
+    "subscriptions/listen": BOTH[1:],
+    "GET": BOTH[:1],
+}
+FORMS = {"GET": Form.STREAM, "DELETE": Form.END}
+
+
+@pytest.mark.parametrize(
+    ("method", "profile"),
+    [(method, profile) for one in (QUIET, SHOWING) for method in one for profile in one[method]],
+)
+async def test_what_shows_something_rests_on_where_its_run_is_and_a_greeting_does_not(
+    method: str, profile: Profile
+) -> None:
+    """A run that was shown something at two gateways is remembered whole at neither."""
+    house, raced = await built()
+    told = Form.NOTIFICATION if method.startswith("notifications/") else Form.REQUEST
+    form = FORMS.get(method, told)
+    call = house.request(
+        "" if method in FORMS else method,
+        {"name": "search"} if method == "tools/call" else {},
+        profile=profile,
+        form=form,
+        session="s1" if profile is Profile.LEGACY else None,
+        id_=1 if form is Form.REQUEST else None,
+    )
+    await house.handle(call)
+    assert [premises.carries for premises, _ in raced.put_with] == [method in SHOWING]
+
+
+async def test_our_own_lists_show_nothing_of_a_run() -> None:
+    house, raced = await built()
+    call = house.request("tools/list", endpoint="/mcp")
+    await house.handle(replace(call, server=OWN))
+    assert [premises.carries for premises, _ in raced.put_with] == [False]
