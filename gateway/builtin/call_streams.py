@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from gateway.builtin.mailbox import LARGE, Mailbox
 from gateway.domain.calls import ServerEvent, whatever_is_stopped
-from gateway.domain.labels import Label
+from gateway.domain.flow import Run
 from gateway.domain.nodes import weight
 from gateway.domain.room import outlasting
 from gateway.errors import Stopped
@@ -40,7 +40,7 @@ class _Kept:
     """One stream, and whoever reads it to its end whether or not a client does."""
 
     def __init__(
-        self, key: Key, person: str, box: Mailbox, label: Callable[[], Label], of: object
+        self, key: Key, person: str, box: Mailbox, label: Callable[[], Run], of: object
     ) -> None:
         self.key = key
         self.person = person
@@ -81,7 +81,7 @@ class CallStreams:
         parts: AsyncGenerator[bytes, None],
         limits: WireLimits,
         *,
-        label: Callable[[], Label],
+        label: Callable[[], Run],
         person: str,
         of: object,
         require_going: Callable[[], None] = whatever_is_stopped,

@@ -10,7 +10,7 @@ from gateway.domain._value import value
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.flow import FlowReview, Run, Task
 from gateway.domain.identity import Asserted, Credential, Principal
-from gateway.domain.labels import Effect, Label
+from gateway.domain.labels import Effect
 from gateway.domain.late import LateCall
 from gateway.domain.nodes import MOST_NODES, marks_in
 from gateway.domain.premises import NOTHING, Premises, Uses
@@ -304,9 +304,9 @@ class ServerEvent:
     """With the blank line that ends it."""
     data: bytes | None
     """Joined `data` lines; `None` for a comment, a bare `id` or `retry`, a priming event."""
-    given: Label | None = None
-    """What its bytes carry, where they were judged and recorded already: one of our own servers'
-    that gives a client again what it has lost. No upstream's ever is."""
+    given: Run | None = None
+    """The run that has heard it, labelled as its bytes, where they were judged and recorded already: one
+    of our own servers' that gives a client again what it has lost. No upstream's ever is."""
     beside: bool = False
     """Whether it came on no answer's own stream, and names none: that it is of a call, nobody says."""
 
@@ -337,8 +337,8 @@ class Reply:
     """The refusal's code, where it is one."""
     unknown: bool = False
     """Whether the call may have been carried out although this is a refusal."""
-    label: Callable[[], Label] | None = None
-    """Says of a stream what it has carried so far."""
+    label: Callable[[], Run] | None = None
+    """Says of a stream what it has carried so far, and which run has heard it."""
     require_going: Callable[[], None] = field(default=whatever_is_stopped, repr=False)
     """Whoever keeps a part of a stream calls this before it goes on: it raises if nothing may be given
     out by now."""

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, Final, NewType
 
 from gateway.domain._value import value
-from gateway.domain.labels import Confidentiality, Effect, Integrity, Label
+from gateway.domain.labels import BOTTOM, Confidentiality, Effect, Integrity, Label
 
 RunId = NewType("RunId", str)
 RunHandle = NewType("RunHandle", str)
@@ -70,8 +70,8 @@ class Run:
     task: "Task | None" = None
     """What a trusted host declared when it began the run."""
     roamed: bool = False
-    """Whether calls of it were made at several gateways: none of them remembers all that it has read
-    and written."""
+    """Whether nowhere all is remembered that it has read and written: calls of it were made at several
+    gateways, or what raised it was heard in another run, or by nobody."""
     unnamed: bool = False
     """Whether the call that it is given to names another, which we do not know. Its label
     is the strictest for that one call, whatever it has read."""
@@ -92,6 +92,10 @@ class Run:
             or source.label.confidentiality >= Confidentiality.PRIVATE
             for source in self.sources
         )
+
+
+NOWHERE: Final = Run(id=RunId(""), label=BOTTOM)
+"""The run in which something is remembered that nobody remembers."""
 
 
 def untrusted_by(sources: Iterable[Source]) -> tuple[Source, ...]:

@@ -16,7 +16,7 @@ from gateway.domain._value import value
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.bounded import Bounded
 from gateway.domain.calls import Call, Permit, octets_of_call, octets_of_permit
-from gateway.domain.flow import Run, RunHandle, RunHint, RunId, Source, Task
+from gateway.domain.flow import NOWHERE, Run, RunHandle, RunHint, RunId, RunState, Source, Task
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Label
 from gateway.domain.planes import Debt, Plane, Reports
@@ -249,7 +249,8 @@ class Debts:
 
     async def _raise(self, debt: Debt) -> Run | None:
         try:
-            return await self._runs.raise_label(debt.run, debt.source.label, debt.source)
+            label, source = debt.source.label, debt.source
+            return await self._runs.raise_label(debt.run, label, source, heard=NOWHERE)
         except AuditUnavailable:
             raise
         except Fault:
@@ -317,8 +318,17 @@ class Indebted:
         """End a run; see `RunStore`. What is owed in it counts in whatever comes in its place."""
         return await self._runs.end(run)
 
+    def find(self, run: RunId) -> RunState | None:
+        return self._runs.find(run)
+
     async def raise_label(
-        self, run: RunId, label: Label, source: Source | None, program: ScriptId | None = None
+        self,
+        run: RunId,
+        label: Label,
+        source: Source | None,
+        program: ScriptId | None = None,
+        *,
+        heard: Run | None = None,
     ) -> Run:
         """Raise a run; see `RunStore`."""
-        return await self._runs.raise_label(run, label, source, program)
+        return await self._runs.raise_label(run, label, source, program, heard=heard)

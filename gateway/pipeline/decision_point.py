@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Permit
-from gateway.domain.flow import RunHint, Source, source_name
+from gateway.domain.flow import NOWHERE, RunHint, Source, source_name
 from gateway.domain.identity import Asserted
 from gateway.domain.labels import STRICTEST_DEFAULT, ServerRule
 from gateway.domain.nodes import amount, weight
@@ -266,7 +266,8 @@ class DecisionPoint:
         worst = self._servers[call.server].default.join(STRICTEST_DEFAULT)
         name = source_name(call.message.method)
         source = Source(server=call.server, tool=name, record=trail.intent_id, label=worst)
-        trail.label((await self._runs.raise_label(run.id, worst, source)).label)
+        run = await self._runs.raise_label(run.id, worst, source, heard=NOWHERE)
+        trail.label(run.label)
         return cannot("plane_bypassed", "this plane was allowed no such call")
 
 

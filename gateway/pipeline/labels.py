@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.domain.calls import Permit
 from gateway.domain.decisions import Decision, Duty
-from gateway.domain.flow import Run, RunHint, RunId, Source, source_name
+from gateway.domain.flow import NOWHERE, Run, RunHint, RunId, Source, source_name
 from gateway.domain.labels import BOTTOM, Confidentiality, Integrity, Label
 from gateway.domain.nodes import most_nodes
 from gateway.domain.tools import OWN, Kind
@@ -63,22 +63,24 @@ class Labeller:
             return permit.run
         return await self.raise_to(permit, self.of_result(permit), record)
 
-    async def raise_to(self, permit: Permit, label: Label, record: str) -> Run:
-        """Raise the run to `label`, what the call's answer turned out to carry."""
-        if permit.call.server == OWN:
-            label = label.join(await self._brought_along(permit))
-        source = source_of(permit, label, record)
-        return await self._raised(permit, label, source)
+    async def raise_to(
+        self, permit: Permit, label: Label, record: str, heard: Run | None = None
+    ) -> Run:
+        """Raise the run to `label`, what the call's answer turned out to carry.
 
-    async def _brought_along(self, permit: Permit) -> Label:
-        """Return what a program's value brings into the run that there is now.
-
-        What the program has read its calls have raised its own run to; where that has ended meanwhile,
-        the one there is now has seen nothing of it.
+        It is remembered in the run that has `heard` it, and else in the one that is returned.
         """
-        if (await self.now(permit)).id == permit.run.id:
-            return BOTTOM
-        return (await self._runs.raise_label(permit.run.id, BOTTOM, None)).label
+        if permit.call.server == OWN and (began := self._ended(permit)) is not None:
+            # What a program has read its calls have raised its own run to, which remembered it: the one
+            # there is now has seen nothing of it.
+            label, heard = label.join(began.label), NOWHERE
+        source = source_of(permit, label, record)
+        return await self._raised(permit, label, source, heard)
+
+    def _ended(self, permit: Permit) -> Run | None:
+        """Return the permit's run if it has ended meanwhile."""
+        state = self._runs.find(permit.run.id)
+        return None if state is None or state.live else state.run
 
     async def raise_for_decision(
         self, permit: Permit, decision: Decision, record: str | None
@@ -105,18 +107,22 @@ class Labeller:
         source = Source(server=permit.call.server, tool=name, record=record, label=label)
         return await self._raised(permit, label, source), source
 
-    async def _raised(self, permit: Permit, label: Label, source: Source | None) -> Run:
+    async def _raised(
+        self, permit: Permit, label: Label, source: Source | None, heard: Run | None = None
+    ) -> Run:
         """Raise the permit's run; it stays at least as strict as the call was decided in it."""
         program = permit.principal.script
+        run = await self._runs.raise_label(permit.run.id, label, source, program, heard=heard)
         if permit.late is not None and not permit.is_of_its_run:
-            await self._raise_beginning(permit.late.run, label, source)
-        run = await self._runs.raise_label(permit.run.id, label, source, program)
+            await self._raise_beginning(permit.late.run, label, source, heard or run)
         return _as_strict(run, permit)
 
-    async def _raise_beginning(self, run: RunId, label: Label, source: Source | None) -> None:
+    async def _raise_beginning(
+        self, run: RunId, label: Label, source: Source | None, heard: Run
+    ) -> None:
         """Raise the run in which a late call began, unless it is so long over that it is forgotten."""
         try:
-            await self._runs.raise_label(run, label, source)
+            await self._runs.raise_label(run, label, source, heard=heard)
         except AuditUnavailable:
             raise
         except Fault:

@@ -3,6 +3,7 @@
 from gateway.domain._value import value
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Permit
+from gateway.domain.flow import NOWHERE
 from gateway.domain.planes import REPLACE_RESULT, Plane
 from gateway.errors import (
     AuditUnavailable,
@@ -89,7 +90,7 @@ class PlaneResults:
             if not (is_complete and isinstance(error, Refusal)) and pending.owed is not None:
                 # It could not be read to its end, or it was not the end.
                 worst = pending.owed.debt.source.label
-                await self._labels.raise_to(permit, worst, trail.intent_id)
+                await self._labels.raise_to(permit, worst, trail.intent_id, NOWHERE)
             trail.answer(status, body)
             trail.error(error)
             await self._ended(pending)

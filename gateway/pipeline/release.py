@@ -131,7 +131,8 @@ class Release:
         greets = permit.call.message.method in _GREETINGS
         bare = bare_greeting(result) if greets else self._greetings.framed(permit.call, message)
         if told := unread(bare):
-            await self._keep(permit, permit.run, len(message.data), listed=[told])
+            run = await self._labels.now(permit)
+            await self._keep(permit, run, len(message.data), listed=[told])
         if greets:
             return await self._greetings.served(permit, message, bare)
         await self._raise_for(permit, result, len(message.data), trail)
@@ -498,7 +499,8 @@ class Release:
         # What it says in its server's words alone: of resources all, and what stands around any list.
         around = [own] if (own := unread(frame, member)) else []
         listed = [*shown.items, *around] if kind is Kind.RESOURCE else around
-        await self._keep(permit, permit.run, len(message.data), given=given, listed=listed)
+        run = await self._labels.now(permit)
+        await self._keep(permit, run, len(message.data), given=given, listed=listed)
         if kind is Kind.RESOURCE:
             # Definitions are shown as a person approved them; of resources nobody has seen any.
             await self._raise_for(permit, message.result or {}, len(message.data), trail)

@@ -119,7 +119,7 @@ class ServerRequests:
             asked_in.label(raised.label)
         level = self._rules.servers[permit.call.server].default.join(owed).confidentiality
         size = LONGEST_READ
-        await self._memory.hear(permit, run, params, size=size, source=source, level=level)
+        await self._memory.hear(permit, raised, params, size=size, source=source, level=level)
         return met
 
     async def inputs(self, permit: Permit, result: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -116,7 +116,8 @@ class StreamRelay:
         if event.given is None:
             return framed(event)
         # Whoever comes back for what they have lost may have begun another run by now.
-        run = await self._labels.raise_to(permit, event.given, trail.intent_id)
+        given, record = event.given, trail.intent_id
+        run = await self._labels.raise_to(permit, given.label, record, given)
         trail.label(run.label)
         return event.raw
 

@@ -9,7 +9,7 @@ from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.calls import AccessRequest, Asked, Call, OriginKind, Permit, as_written
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.document import quoted_name
-from gateway.domain.flow import Run
+from gateway.domain.flow import NOWHERE, Run, RunId
 from gateway.domain.identity import Principal
 from gateway.domain.labels import BOTTOM, Label
 from gateway.domain.late import LateCall
@@ -47,9 +47,12 @@ class Carried:
     """
 
     label: Label = BOTTOM
+    heard: tuple[RunId, RunId | None] = NOWHERE.id, None
 
-    def now(self) -> Label:
-        return self.label
+    def now(self) -> Run:
+        """Return the run that has heard it, labelled as that."""
+        id_, part_of = self.heard
+        return Run(id=id_, label=self.label, part_of=part_of)
 
 
 class Trail:
@@ -176,6 +179,7 @@ class Trail:
 
     def run(self, run: Run) -> Run:
         self._fields["run"] = run.id
+        self.carried.heard = run.id, run.part_of
         self._fields["label_before"] = run.label.words
         if run.task is not None:
             self.task(counts=True)

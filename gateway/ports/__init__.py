@@ -11,7 +11,7 @@ from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Decision
 from gateway.domain.document import Digest
-from gateway.domain.flow import Run, RunHandle, RunHint, RunId, Source, Task
+from gateway.domain.flow import Run, RunHandle, RunHint, RunId, RunState, Source, Task
 from gateway.domain.identity import Credential, Principal
 from gateway.domain.labels import Label
 from gateway.domain.premises import Premises, Uses
@@ -79,8 +79,18 @@ class RunStore(Protocol):
         """
         ...
 
+    def find(self, run: RunId) -> RunState | None:
+        """Return a run as it is now, also one that has ended; from memory, never waits."""
+        ...
+
     async def raise_label(
-        self, run: RunId, label: Label, source: Source | None, program: ScriptId | None = None
+        self,
+        run: RunId,
+        label: Label,
+        source: Source | None,
+        program: ScriptId | None = None,
+        *,
+        heard: Run | None = None,
     ) -> Run:
         """Join `label` into the run's and into its principal's whole run, atomically and durably.
 
@@ -88,7 +98,10 @@ class RunStore(Protocol):
         began: in one of them the host reads of it. In whichever run it calls later, that has too.
 
         Returns the run after, with the label that it has by itself. One that has ended meanwhile
-        is raised as well, and so is what came in its place.
+        is raised as well, and so is what came in its place, which is returned then.
+
+        What raises it is remembered in the run that was `heard`, which is the returned one if nothing
+        else is said, and in its whole run. Any other run that is raised has `roamed` from then on.
 
         Raises:
             Fault: There is no such run.

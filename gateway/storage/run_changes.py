@@ -5,7 +5,7 @@ and every grant's calls are in it: a client asks for grants by itself, so none o
 The next whole run begins when that one has ended.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Protocol
@@ -71,8 +71,11 @@ class RunTable(Protocol):
         ...
 
     def keep(self, kept: Kept) -> None: ...
-    def note_read(self, runs: Sequence[RunId]) -> None:
-        """Note that something has come into each of `runs`: whoever looked before has not seen it."""
+    def note_read(self, runs: Sequence[RunId]) -> Collection[RunId]:
+        """Note that something has come into each of `runs`: whoever looked before has not seen it.
+
+        Returns those of them that are at home at another gateway.
+        """
         ...
 
     def belong(self, belonging: Belonging) -> None: ...
@@ -89,16 +92,28 @@ class RunTable(Protocol):
         ...
 
 
-def raised(run: Run, label: Label, new: Iterable[Source]) -> Run:
+def raised(run: Run, label: Label, new: Iterable[Source], *, lost: bool = False) -> Run:
     """Return the run with `label` joined into its own; the same object if that changes nothing.
 
-    A source is listed once for each tool, with the join of what that tool's results were.
+    A source is listed once for each tool, with the join of what that tool's results were. What is
+    `lost` is not remembered in the run; of what is public and trusted there is nothing to remember.
     """
     joined = run.label.join(label)
     sources = reduce(_joined, new, run.sources)
-    if joined == run.label and sources is run.sources:
+    roamed = run.roamed or (lost and label != BOTTOM)
+    if joined == run.label and sources is run.sources and roamed is run.roamed:
         return run
-    return replace(run, label=joined, sources=sources, version=run.version + 1)
+    return replace(run, label=joined, sources=sources, roamed=roamed, version=run.version + 1)
+
+
+def hearing(kept: Kept, whole: Kept, heard: Run | None) -> tuple[Run, frozenset[RunId | None]]:
+    """Return the run in which the caller of `kept` is now, and those in which what it brings is `heard`.
+
+    `whole` is the newest live whole run of its owner.
+    """
+    now = (whole if kept.ended else kept).run
+    known = {heard.id, heard.part_of} if heard else {now.id, now.part_of, kept.run.id}
+    return now, frozenset(known)
 
 
 def _joined(sources: tuple[Source, ...], new: Source) -> tuple[Source, ...]:
@@ -174,11 +189,13 @@ def join(
     label: Label,
     sources: Sequence[Source],
     everywhere: bool = False,
+    heard: Run | None = None,
 ) -> Change:
     """Join `label` into `run`, and into the live whole run of its owner; `everywhere`, into its parts.
 
     A run that has ended while a call of it was under way is no exception: what that call brings is
-    read by whoever calls next.
+    read by whoever calls next. `heard` and what is returned are as in
+    `RunStore.raise_label`.
 
     Raises:
         Fault: There is no such run.
@@ -189,14 +206,17 @@ def join(
         raise Fault("there is no such run", detail=run)
     wholes = table.wholes(kept.owner) or [_next(table, name_of, kept.owner)]
     parts = [one for whole in wholes if everywhere for one in table.parts(whole.run.id)]
-    changed = []
-    for one in {each.run.id: each for each in (kept, *wholes, *parts)}.values():
-        after = replace(one, run=raised(one.run, label, sources))
+    now, known = hearing(kept, wholes[-1], heard)
+    runs = {each.run.id: each for each in (kept, *wholes, *parts)}
+    elsewhere = table.note_read(list(runs))
+    changed = {}
+    for name, one in runs.items():
+        lost = name in elsewhere or name not in known
+        after = replace(one, run=raised(one.run, label, sources, lost=lost))
         if after.run is not one.run:
             table.keep(after)
-        changed.append(after)
-    table.note_read([one.run.id for one in changed])
-    return Change(kept=tuple(changed), result=changed[0].run)
+        changed[name] = after
+    return Change(kept=tuple(changed.values()), result=changed[now.id].run)
 
 
 def look(table: RunTable, *, run: RunId) -> Change:
@@ -239,7 +259,7 @@ def end(table: RunTable, runs: Sequence[RunId]) -> Change:
 def _having_seen(table: RunTable, kept: Kept, others: Sequence[Kept]) -> Kept:
     run = kept.run
     for other in others:
-        run = raised(run, other.run.label, other.run.sources)
+        run = raised(run, other.run.label, other.run.sources, lost=True)
     after = replace(kept, run=run)
     if run is not kept.run:
         table.keep(after)

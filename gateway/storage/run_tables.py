@@ -2,7 +2,7 @@
 
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from gateway.domain.flow import Run, RunId, Source
@@ -112,8 +112,10 @@ class SqliteRunTable:
             ],
         )
 
-    def note_read(self, runs: Sequence[RunId]) -> None:
-        """Do nothing: looks are in memory, as all that comes into a run is."""
+    def note_read(self, runs: Sequence[RunId]) -> Collection[RunId]:
+        """Return nothing: looks are in memory, as all that comes into a run is."""
+        del runs
+        return ()
 
     def belong(self, belonging: Belonging) -> None:
         self._connection.execute(
@@ -188,7 +190,7 @@ def kept_of(row: Sequence[Any], sources: Iterable[Source]) -> Kept:
     id_, owner, part_of, integrity, confidentiality, ended, version, *roamed = row
     run = Run(
         id=RunId(id_),
-        label=_label(integrity, confidentiality),
+        label=label_of(integrity, confidentiality),
         sources=tuple(sources),
         part_of=None if part_of is None else RunId(part_of),
         version=version,
@@ -199,8 +201,11 @@ def kept_of(row: Sequence[Any], sources: Iterable[Source]) -> Kept:
 
 def source_of(server: str, tool: str, record: str, integrity: int, confidentiality: int) -> Source:
     """Return a source of a row of its table."""
-    return Source(server=server, tool=tool, record=record, label=_label(integrity, confidentiality))
+    return Source(
+        server=server, tool=tool, record=record, label=label_of(integrity, confidentiality)
+    )
 
 
-def _label(integrity: int, confidentiality: int) -> Label:
+def label_of(integrity: int, confidentiality: int) -> Label:
+    """Return a label of two columns."""
     return Label(integrity=Integrity(integrity), confidentiality=Confidentiality(confidentiality))

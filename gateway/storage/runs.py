@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from gateway.domain._value import value
 from gateway.domain.bounded import Bounded, ByIdentity, octets_of
-from gateway.domain.flow import Run, RunHandle, RunHint, RunId, RunState, Source, Task
+from gateway.domain.flow import NOWHERE, Run, RunHandle, RunHint, RunId, RunState, Source, Task
 from gateway.domain.identity import Actor, Principal
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Label
 from gateway.domain.scripts import ScriptId
@@ -22,7 +22,15 @@ from gateway.errors import Fault, RateLimited
 from gateway.ports import Clock
 from gateway.storage import run_changes
 from gateway.storage.callers import Begun, Callers
-from gateway.storage.run_changes import Belonging, Change, Kept, OwnerName, PersonName, raised
+from gateway.storage.run_changes import (
+    Belonging,
+    Change,
+    Kept,
+    OwnerName,
+    PersonName,
+    hearing,
+    raised,
+)
 from gateway.storage.run_tables import ENDED_OCTETS, MOST_ENDED, Job
 
 Live = TypeVar("Live", bound=MutableMapping[RunId, Any])
@@ -119,6 +127,9 @@ class Runs:
     When a run was last used, and the task of one, are in memory alone: idle time counts from the
     start of the process at the earliest, and after it no run has a task.
     """
+
+    knows_all: bool = True
+    """Whether nobody else changes runs: what memory shows is how they are."""
 
     def __init__(
         self,
@@ -254,26 +265,28 @@ class Runs:
         source: Source | None,
         program: ScriptId | None = None,
         *,
+        heard: Run | None = None,
         more: Sequence[Source] = (),
     ) -> Run:
         """Join `label` into the run's and into its principal's whole runs; see `RunStore`."""
         sources = () if source is None else (source, *more)
         if program is not None:
-            self._seen.put(program, label.join(self._seen.get(program) or BOTTOM))
-            seen = self._seen_of.get(program) or Run(id=RunId(""), label=BOTTOM)
-            seen = raised(seen, label, sources)
-            self._seen_of.put(program, seen, _octets(seen))
+            self._note_seen(program, run, label, sources)
         kept = self._kept.get(run)
         # Which of the host's runs the program is for it has not said: any of them may read of it.
         everywhere = program is not None and kept is not None and kept.run.part_of is None
         if kept is not None:
             self._note_answered(kept)
+            wholes = self._wholes.get(kept.owner, {})
             parts = self._parts.get(kept.owner, ()) if everywhere else ()
-            runs = {run, *self._wholes.get(kept.owner, ()), *parts}
+            runs = {run, *wholes, *parts}
             for each in runs:
                 self._looks.pop(each, None)  # nobody who looked before has seen this
-            if self._has_seen(kept, runs, label, sources):
-                return kept.run
+            if wholes and self.knows_all and not self._lowering:
+                now, known = hearing(kept, self._kept[next(reversed(wholes))], heard)
+                before = (self._kept[one].run for one in runs)
+                if all(raised(b, label, sources, lost=b.id not in known) is b for b in before):
+                    return now
         job = partial(
             run_changes.join,
             name_of=self._names.of_whole,
@@ -281,8 +294,22 @@ class Runs:
             label=label,
             sources=sources,
             everywhere=everywhere,
+            heard=heard,
         )
         return self._found(await self._make(job))
+
+    def _note_seen(
+        self, program: ScriptId, run: RunId, label: Label, sources: Sequence[Source]
+    ) -> None:
+        """Note what a program reads in `run`, as if all that it does were one run of its own."""
+        known, seen = self._seen.get(program), self._seen_of.get(program)
+        self._seen.put(program, label if known is None else label.join(known))
+        if seen is None:
+            seen = Run(id=run if known is None else NOWHERE.id, label=BOTTOM)
+        elif seen.id != run:
+            seen = replace(seen, id=NOWHERE.id)  # no run has heard all of it
+        seen = raised(seen, label, sources)
+        self._seen_of.put(program, seen, _octets(seen))
 
     async def look_at(self, run: RunId) -> str:
         """Return by what this look at the run is known; see `RunKeeper`."""
@@ -415,26 +442,15 @@ class Runs:
 
     async def _having_seen(self, run: Run, program: ScriptId | None) -> Run:
         """Return `run`, which has seen by then what the program that calls in it has read anywhere."""
-        label = None if program is None else self._seen.get(program)
-        if program is None or label is None or label.join(run.label) == run.label:
+        if program is None:
             return run
-        seen = self._seen_of.get(program)
+        label, seen = self._seen.get(program), self._seen_of.get(program)
+        heard = run if seen is not None and seen.id == run.id else NOWHERE
+        if label is None or raised(run, label, (), lost=heard is NOWHERE) is run:
+            return run
         sources = () if seen is None else seen.sources
-        told = reduce(Label.join, (one.label for one in sources), BOTTOM)
-        if told.join(label) != told:
-            sources += (Source(server=OWN, tool=EARLIER, record="", label=label),)
-        first, *more = sources
-        return await self.raise_label(run.id, label, first, more=more)
-
-    def _has_seen(
-        self, kept: Kept, runs: Collection[RunId], label: Label, sources: Sequence[Source]
-    ) -> bool:
-        """Whether neither the run nor any of `runs`, which have seen what it has, would change."""
-        if self._lowering or not self._wholes.get(kept.owner):
-            return False
-        return all(
-            raised(run, label, sources) is run for run in (self._kept[one].run for one in runs)
-        )
+        first, *more = (*sources, *told_of(label, sources))
+        return await self.raise_label(run.id, label, first, heard=heard, more=more)
 
     def _state(self, kept: Kept, now: float) -> RunState:
         used = self._callers.last(kept.owner, self._since)
@@ -469,19 +485,22 @@ class Runs:
             self._wholes.setdefault(owner, {})[run.id] = None
         else:
             self._parts.setdefault(owner, OrderedDict()).setdefault(run.id, self._elapsed())
-        if run.id in self._tasks:
-            kept = Kept(run=self._with_task(run), owner=owner)
-        self._kept[run.id] = kept
+        self._kept[run.id] = kept = replace(kept, run=self._as_known(run))
         if kept.ended:
             self._end_of_one(kept, known)
 
-    def _with_task(self, run: Run) -> Run:
-        return replace(run, task=self._tasks[run.id]) if run.id in self._tasks else run
+    def _as_known(self, run: Run) -> Run:
+        """Return `run` with its task, and with what is known of it here alone: that it has roamed."""
+        known, task = self._kept.get(run.id), self._tasks.get(run.id, run.task)
+        roamed = run.roamed or (known is not None and known.run.roamed)
+        if task is run.task and roamed is run.roamed:
+            return run
+        return replace(run, task=task, roamed=roamed)
 
     def _found(self, change: Change) -> Run:
         if change.result is None:
             raise Fault("a run was not found")
-        return self._with_task(change.result)
+        return self._as_known(change.result)
 
     def _end_of_one(self, kept: Kept, known: Kept | None) -> None:
         """Note that a run has ended, and forget the oldest of very many that have."""
@@ -505,6 +524,14 @@ class Runs:
         if not self._kept_of[kept.owner]:
             del self._kept_of[kept.owner]
             self._persons.pop(kept.owner, None)
+
+
+def told_of(label: Label, sources: Sequence[Source]) -> Sequence[Source]:
+    """Return where what a program has read is from besides, if `sources` do not account for all of it."""
+    told = reduce(Label.join, (one.label for one in sources), BOTTOM)
+    if told.join(label) == told:
+        return ()
+    return (Source(server=OWN, tool=EARLIER, record="", label=label),)
 
 
 def look_of(run: Run, name: str) -> str:

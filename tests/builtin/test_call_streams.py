@@ -13,6 +13,7 @@ from gateway.builtin import call_streams
 from gateway.builtin.call_streams import CallStreams
 from gateway.domain.audit import RecordKind
 from gateway.domain.calls import Call, Form, Permit, RawAnswer, Reply, ServerEvent
+from gateway.domain.flow import Run, RunId
 from gateway.domain.labels import Effect, ServerRule, ToolRule
 from gateway.domain.room import FREE, SHARE, Rooms, Share
 from gateway.domain.tools import Profile
@@ -27,6 +28,7 @@ CALL = {"name": "mail__search", "arguments": {}}
 LIMITS = WireLimits()
 ME = ("alice", "sealed")
 HERE = object()
+HEARD = Run(id=RunId("r"), label=TRUSTED)
 BOB = replace(ALICE, subject="bob", client_id="other", token_id="t2")
 
 
@@ -132,7 +134,7 @@ async def test_a_call_that_is_ended_before_it_is_read_gives_its_room_back() -> N
     SHARE.set(share)
     streams = streams_with()
     body = streams.kept(
-        ME, parts_of('"a"', ended=[]), LIMITS, label=lambda: TRUSTED, person="alice", of=HERE
+        ME, parts_of('"a"', ended=[]), LIMITS, label=lambda: HEARD, person="alice", of=HERE
     )
     assert share.covers(4 * FREE)
     await anext(body)
@@ -208,6 +210,7 @@ async def test_who_has_read_something_comes_back_all_the_same(site: Site) -> Non
     async with listening(site, after=first.ids[-2]) as second:
         await second.ended.wait()
         assert second.heard[-1]["result"] == text("done")
+    assert not (await site.house.runs.of(ALICE, UNHINTED)).roamed
 
 
 async def test_who_comes_back_in_another_run_has_read_it_there_as_well(site: Site) -> None:
@@ -226,6 +229,7 @@ async def test_who_comes_back_in_another_run_has_read_it_there_as_well(site: Sit
         assert second.heard[-1]["result"] == text("done")
     run = await site.house.runs.of(ALICE, UNHINTED)
     assert (run.id != began.id, run.label) == (True, PRIVATE)
+    assert run.roamed  # what the stream said is remembered in the other one
 
 
 async def test_what_is_asked_on_a_stream_is_read_by_who_comes_back_for_it(site: Site) -> None:
@@ -324,7 +328,7 @@ async def test_a_stream_that_is_ended_as_it_is_begun_sees_to_its_end() -> None:
         finally:
             ended.append("one")
 
-    body = streams.kept(ME, one(), LIMITS, label=lambda: TRUSTED, person="alice", of=HERE)
+    body = streams.kept(ME, one(), LIMITS, label=lambda: HEARD, person="alice", of=HERE)
     await anext(body)
     streams.end(ME)
     await body.aclose()
@@ -373,7 +377,7 @@ async def begin(
 ) -> Any:
     """Begin to read a stream; return it, and the id that its first event had."""
     person = key[0].partition("|")[0]
-    body = streams.kept(key, parts, LIMITS, label=lambda: TRUSTED, person=person, of=of)
+    body = streams.kept(key, parts, LIMITS, label=lambda: HEARD, person=person, of=of)
     assert await anext(body) == b""
     primed = await anext(body)
     found = re.match(rb"id: (\S+)\n", primed)

@@ -131,6 +131,7 @@ async def test_what_a_program_makes_of_what_it_read_comes_into_a_run_that_began_
     assert run.id != before.id
     ended = house.runs.find(before.id)
     assert run.label == ended.run.label != BOTTOM
+    assert run.roamed  # each answer that the program was given is remembered in the other one
     assert run.sources[-1].label == run.label
     assert house.last["target"] == "run_code"
     assert house.last["label_after"] == run.label.words
@@ -144,6 +145,7 @@ async def test_a_program_whose_run_goes_on_is_no_source_of_it(site: Site) -> Non
         ("search", True),
         ("run_code", False),
     ]
+    assert not run.roamed
 
 
 async def test_what_a_call_saw_is_what_the_run_has_seen(site: Site) -> None:

@@ -57,12 +57,13 @@ class Runs(MemoryRunStore):
         source: Source | None,
         program: ScriptId | None = None,
         *,
+        heard: Run | None = None,
         more: Sequence[Source] = (),
     ) -> Run:
         if self.refuses and label.confidentiality is Confidentiality.SECRET:
             raise AuditUnavailable("the label could not be stored")
         self.raised.append((label, source))
-        return await super().raise_label(run, label, source, program, more=more)
+        return await super().raise_label(run, label, source, program, heard=heard, more=more)
 
     @property
     def secret(self) -> bool:

@@ -210,12 +210,13 @@ class WatchedRuns(MemoryRunStore):
         source: Source | None,
         program: ScriptId | None = None,
         *,
+        heard: Run | None = None,
         more: Sequence[Source] = (),
     ) -> Run:
         if self.failure:
             raise AuditUnavailable("the label could not be stored")
         self.raised.append((run, label))
-        return await super().raise_label(run, label, source, program, more=more)
+        return await super().raise_label(run, label, source, program, heard=heard, more=more)
 
 
 @pytest.fixture

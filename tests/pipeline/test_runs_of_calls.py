@@ -310,9 +310,9 @@ async def test_what_a_call_brings_whose_run_was_ended_meanwhile_is_seen_by_the_n
     raced.server.answer = ends_first
     raise_label = raced.runs.raise_label
 
-    async def ended_first(run: Any, *what: Any) -> Any:
+    async def ended_first(run: Any, *what: Any, **more: Any) -> Any:
         await raced.runs.end(run)
-        return await raise_label(run, *what)
+        return await raise_label(run, *what, **more)
 
     raced.runs.raise_label = ended_first
     await raced.handle(use(raced, "search"))

@@ -194,8 +194,9 @@ class MemoryRunTable:
     def keep(self, kept: Kept) -> None:
         self._runs[kept.run.id] = kept
 
-    def note_read(self, runs: Sequence[RunId]) -> None:
+    def note_read(self, runs: Sequence[RunId]) -> Sequence[RunId]:
         """Keep nothing: whoever commits it has noted it."""
+        return ()
 
     def belong(self, belonging: Belonging) -> None:
         """Keep nothing: whoever commits it remembers it."""

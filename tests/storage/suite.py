@@ -12,7 +12,7 @@ import pytest
 
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.document import Document
-from gateway.domain.flow import RunHint, RunState, Source, Task
+from gateway.domain.flow import NOWHERE, RunHint, RunState, Source, Task
 from gateway.domain.identity import AuthMethod, Client, ClientKind, Principal
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Confidentiality, Integrity, Label
 from gateway.domain.scripts import ScriptId
@@ -535,6 +535,8 @@ class RunStoreSuite:
                 PRIVATE,
                 (source(of=PRIVATE),),
             )
+            assert found.roamed  # it is remembered in the whole run
+        assert not (await stores.runs.of(host(), NOTHING)).roamed
         assert (await stores.runs.of(host("noah"), NOTHING)).label == BOTTOM
 
     async def test_a_program_takes_what_it_has_read_into_whichever_run_it_calls_in(self, stores):
@@ -603,9 +605,49 @@ class RunStoreSuite:
     async def test_what_comes_after_the_end_is_seen_by_whoever_calls_next(self, stores):
         run = await stores.runs.of(principal(), NOTHING)
         await stores.runs.end(run.id)
-        assert (await stores.runs.raise_label(run.id, SECRET, None)).label == SECRET
+        raised = await stores.runs.raise_label(run.id, SECRET, None)
         after = await stores.runs.of(principal(), NOTHING)
         assert (after.id != run.id, after.label) == (True, SECRET)
+        # And remembered there.
+        assert (raised, after.roamed) == (after, False)
+        again = await stores.runs.raise_label(run.id, SECRET, None)
+        assert (again.id, again.roamed) == (after.id, False)
+
+    # Where it is remembered what a run has read.
+
+    async def test_what_a_run_reads_is_remembered_in_it_and_in_its_whole_run(self, stores):
+        handle, run = await stores.runs.begin(host(), None)
+        after = await stores.runs.raise_label(run.id, SECRET, source(of=SECRET))
+        await stores.runs.raise_label(run.part_of, PRIVATE, source(of=PRIVATE))
+        found = await stores.runs.of(host(), named(handle))
+        whole = await stores.runs.of(host(), NOTHING)
+        assert [one.roamed for one in (after, found, whole)] == [False] * 3
+
+    async def test_a_run_is_known_to_have_read_what_nobody_remembers(self, stores):
+        handle, run = await stores.runs.begin(host(), TASK)
+        await stores.runs.raise_label(run.id, SECRET, source(of=SECRET))
+        # Also where that changes nothing else.
+        after = await stores.runs.raise_label(run.id, SECRET, source(of=SECRET), heard=NOWHERE)
+        await stores.runs.raise_label(run.id, SECRET, source("other", of=SECRET))
+        found = await stores.runs.of(host(), named(handle))
+        assert [one.roamed for one in (after, found)] == [True, True]
+        assert found.task == TASK
+
+    async def test_what_one_run_has_heard_another_that_is_raised_has_not(self, stores):
+        (_, one), (handle, _) = [await stores.runs.begin(host(), None) for _ in range(2)]
+        other = await stores.runs.of(host(), named(handle))
+        await stores.runs.raise_label(one.id, PRIVATE, source(of=PRIVATE), heard=other)
+        whole = await stores.runs.of(host(), NOTHING)
+        assert [stores.runs.find(name).run.roamed for name in (one.id, other.id, whole.id)] == [
+            True,
+            False,
+            False,
+        ]
+
+    async def test_of_what_anybody_may_know_there_is_nothing_to_remember(self, stores):
+        run = await stores.runs.of(host(), NOTHING)
+        after = await stores.runs.raise_label(run.id, BOTTOM, source(of=BOTTOM), heard=NOWHERE)
+        assert not after.roamed
 
     async def test_idle_time_ends_runs_and_nothing_shorter_does(self, stores):
         handle, begun = await stores.runs.begin(host(), None)

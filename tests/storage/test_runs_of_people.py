@@ -86,10 +86,11 @@ async def test_whoever_wants_it_otherwise_sheds_nothing(tmp_path: Path) -> None:
         run = await runs.of(DESKTOP, NOTHING)
         assert run.label == both
         assert {one.tool for one in run.sources} == {"c_desktop", "c_phone"}
+        assert run.roamed  # nothing of that is remembered
         await runs.raise_label(run.id, both, source("later", of=both))
     async with kept(tmp_path, by_person=False) as runs:
         new = await runs.of(replace(PHONE, client_id="c_new"), NOTHING)
-        assert new.label == both
+        assert (new.label, new.roamed) == (both, True)
         assert (await runs.of(replace(PHONE, subject="noah"), NOTHING)).label == BOTTOM
 
 

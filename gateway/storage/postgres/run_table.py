@@ -1,7 +1,7 @@
 """Runs in PostgreSQL: the same changes as in SQLite, beside the raises of every replica."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 import psycopg
@@ -34,8 +34,9 @@ _NOTED_S: Final = 5.0
 class PostgresRunLedger:
     """Makes changes, each in a transaction of its own, one at a time in this process."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, replica: str) -> None:
         self._session = session
+        self._replica = replica
         self._turn = asyncio.Lock()
 
     async def make(self, job: Job, committed: Callable[[Change], None]) -> Change:
@@ -71,15 +72,14 @@ class PostgresRunLedger:
     def _made(self, job: Job) -> Change:
         for _ in range(_MOST_YIELDS):
             try:
-                return self._session.use(lambda connection: _once(connection, job))
+                return self._session.use(lambda connection: self._once(connection, job))
             except (DeadlockDetected, SerializationFailure):
                 continue
-        return self._session.use(lambda connection: _once(connection, job))
+        return self._session.use(lambda connection: self._once(connection, job))
 
-
-def _once(connection: Connection, job: Job) -> Change:
-    with connection.transaction():
-        return job(PostgresRunTable(connection))
+    def _once(self, connection: Connection, job: Job) -> Change:
+        with connection.transaction():
+            return job(PostgresRunTable(connection, self._replica))
 
 
 def _all(connection: Connection) -> tuple[Sequence[Kept], Sequence[Belonging]]:
@@ -100,8 +100,10 @@ class PostgresRunTable:
     all that were before.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, replica: str = "") -> None:
+        """`replica` is the gateway at which runs are changed."""
         self._connection = connection
+        self._replica = replica
 
     def all(self) -> Sequence[Kept]:
         """Return every run, in the order in which they began."""
@@ -126,11 +128,19 @@ class PostgresRunTable:
         run = kept.run
         self._lock(kept.owner)
         self._connection.execute(
-            f"INSERT INTO runs ({_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s)"  # noqa: S608 - fixed
+            f"INSERT INTO runs ({_READ}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"  # noqa: S608 - fixed
             " ON CONFLICT (id) DO UPDATE SET integrity = excluded.integrity,"
             " confidentiality = excluded.confidentiality, ended = excluded.ended,"
-            " version = excluded.version",
-            (run.id, kept.owner, run.part_of, *_levels(run.label), kept.ended, run.version),
+            " version = excluded.version, roamed = excluded.roamed",
+            (
+                run.id,
+                kept.owner,
+                run.part_of,
+                *_levels(run.label),
+                kept.ended,
+                run.version,
+                run.roamed,
+            ),
         )
         with self._connection.cursor() as cursor:
             cursor.executemany(
@@ -158,9 +168,18 @@ class PostgresRunTable:
         ).fetchone()
         return None if row is None else str(row[0])
 
-    def note_read(self, runs: Sequence[RunId]) -> None:
-        """Note that something has come into each of `runs`, which whoever looked before has not seen."""
-        self._connection.execute("DELETE FROM run_looks WHERE run = ANY (%s)", (list(runs),))
+    def note_read(self, runs: Sequence[RunId]) -> Collection[RunId]:
+        """Note that something has come into each of `runs`, which whoever looked before has not seen.
+
+        One of which nothing was remembered anywhere is at home here from now on.
+        """
+        rows = self._connection.execute(
+            "WITH seen AS (DELETE FROM run_looks WHERE run = ANY (%(runs)s))"
+            " UPDATE runs SET home = coalesce(home, %(here)s)"
+            " WHERE id = ANY (%(runs)s) AND home IS DISTINCT FROM %(here)s RETURNING id, home",
+            {"runs": list(runs), "here": self._replica},
+        )
+        return {RunId(run) for run, home in rows.fetchall() if home != self._replica}
 
     def belong(self, belonging: Belonging) -> None:
         self._connection.execute(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from secrets import token_hex
 
-from gateway.domain.flow import Run, RunId, RunState, Source
+from gateway.domain.flow import Run, RunId, RunState
 from gateway.domain.labels import Label
 from gateway.domain.scripts import ScriptId
 from gateway.storage import run_changes
@@ -26,6 +26,8 @@ class SharedRuns(Runs):
     """A `RunStore` whose memory may be behind: what rests on it is compared when it is written down."""
 
     kept_in: Collection[str] = ("runs",)
+    knows_all = False
+    """A person may have lowered a label at another gateway, which memory shows still."""
 
     async def look_again(self, run: RunId) -> None:
         """Have memory show a run, and the whole runs beside it, as they are by now."""
@@ -83,13 +85,6 @@ class SharedRuns(Runs):
         if program is None:
             return run
         return self._found(await self._make(partial(_with_its_whole, run=run.id)))
-
-    def _has_seen(
-        self, kept: Kept, runs: Collection[RunId], label: Label, sources: Sequence[Source]
-    ) -> bool:
-        # Memory may show a label that a person has lowered at another gateway meanwhile.
-        del kept, runs, label, sources
-        return False
 
     def _keep(self, kept: Kept) -> None:
         """Keep what is newer than what memory shows: two looks may come in another order."""

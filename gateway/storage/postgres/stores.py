@@ -280,7 +280,7 @@ class _Others:
 
 
 def _runs(setting: Setting, base: Base, *, elapsed: Clock) -> SharedRuns:
-    ledger = PostgresRunLedger(base.session)
+    ledger = PostgresRunLedger(base.session, setting.replica)
     kept, belonging = ledger.all()
     return SharedRuns(
         ledger,

@@ -41,7 +41,7 @@ class Replica:
         self.lanes = Lanes(address, replica=name, **settings)
         self.session = Session(address, application=f"test {name}", patience_s=PATIENCE_S)
         self.elapsed = elapsed or Elapsed()
-        table = PostgresRunLedger(self.session)
+        table = PostgresRunLedger(self.session, name)
         kept, belonging = table.all()
         names = RunNames(b"k" * 32)
         self.runs = SharedRuns(

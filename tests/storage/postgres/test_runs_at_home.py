@@ -197,6 +197,38 @@ async def test_what_a_program_has_read_elsewhere_counts_in_each_run_of_its_host(
     assert label_of(owner, part.id) == (0, 3)
 
 
+async def test_what_comes_into_a_run_at_another_gateway_makes_it_roam(
+    two: tuple[Replica, Replica], owner: Connection
+) -> None:
+    """Whatever it came with: a stream that was opened elsewhere, a call that is late."""
+    one, other = two
+    whole = await one.runs.of(host(), NO_HINT)
+    await called(one, whole.id, "a")
+    await one.runs.raise_label(whole.id, raising("r").label, None)
+    assert not roams(one, whole.id)
+    await other.runs.look_again(whole.id)
+    await other.runs.raise_label(whole.id, raising("r").label, None)
+    assert roams(other, whole.id)
+    known = one.runs.find(whole.id)
+    assert known is not None
+    with pytest.raises(Changed) as changed:
+        await one.ledger.put(record("b"), resting_on(whole.id, known.run.version), NOTHING)
+    assert changed.value.what == {Premise.RUN}
+    assert roams(one, whole.id)
+
+
+async def test_a_run_is_at_home_where_something_came_into_it(
+    two: tuple[Replica, Replica], owner: Connection
+) -> None:
+    one, other = two
+    whole = await one.runs.of(host(), NO_HINT)
+    await one.runs.raise_label(whole.id, raising("r").label, None)
+    await called(one, whole.id, "a")
+    assert not roams(one, whole.id)
+    await called(other, whole.id, "b")
+    assert roams(other, whole.id)
+
+
 async def test_memory_shows_runs_as_others_have_made_them(
     two: tuple[Replica, Replica], owner: Connection
 ) -> None:
