@@ -13,6 +13,7 @@ from typing import Protocol
 from gateway.domain._value import value
 from gateway.domain.flow import Run, RunId, Source
 from gateway.domain.labels import BOTTOM, Label
+from gateway.domain.scripts import ScriptId
 from gateway.errors import Fault
 
 MOST_SOURCES = 64
@@ -76,6 +77,10 @@ class RunTable(Protocol):
 
         Returns those of them that are at home at another gateway.
         """
+        ...
+
+    def note_seen(self, program: ScriptId, run: RunId, label: Label) -> None:
+        """Note what a program reads in `run`, where memory is not all that knows of it."""
         ...
 
     def belong(self, belonging: Belonging) -> None: ...
@@ -190,11 +195,12 @@ def join(
     sources: Sequence[Source],
     everywhere: bool = False,
     heard: Run | None = None,
+    program: ScriptId | None = None,
 ) -> Change:
     """Join `label` into `run`, and into the live whole run of its owner; `everywhere`, into its parts.
 
     A run that has ended while a call of it was under way is no exception: what that call brings is
-    read by whoever calls next. `heard` and what is returned are as in
+    read by whoever calls next. `heard`, what is returned and the `program` are as in
     `RunStore.raise_label`.
 
     Raises:
@@ -209,6 +215,8 @@ def join(
     now, known = hearing(kept, wholes[-1], heard)
     runs = {each.run.id: each for each in (kept, *wholes, *parts)}
     elsewhere = table.note_read(list(runs))
+    if program is not None:
+        table.note_seen(program, run, label)
     changed = {}
     for name, one in runs.items():
         lost = name in elsewhere or name not in known

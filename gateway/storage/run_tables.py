@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from gateway.domain.flow import Run, RunId, Source
 from gateway.domain.labels import Confidentiality, Integrity, Label
+from gateway.domain.scripts import ScriptId
 from gateway.storage.run_changes import Belonging, Change, Kept, OwnerName, RunTable
 from gateway.storage.writer import Writer
 
@@ -116,6 +117,9 @@ class SqliteRunTable:
         """Return nothing: looks are in memory, as all that comes into a run is."""
         del runs
         return ()
+
+    def note_seen(self, program: ScriptId, run: RunId, label: Label) -> None:
+        """Do nothing: what programs have read is in memory."""
 
     def belong(self, belonging: Belonging) -> None:
         self._connection.execute(

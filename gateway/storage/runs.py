@@ -189,14 +189,13 @@ class Runs:
 
     async def of(self, principal: Principal, hint: RunHint) -> Run:
         """Return the run that a call of the principal's belongs to; see `RunStore`."""
-        owner, now = self._owner(principal), self._elapsed()
+        owner, now, handle = self._owner(principal), self._elapsed(), hint.handle
         await self._end_idle(principal, owner, now)
-        if hint.handle is not None:
-            begun = await self._begun(principal, owner, hint.handle, now)
-            if begun is not None:
-                return await self._having_seen(begun, principal.script)
-        run = await self._whole(principal, owner)
-        if hint.handle is None:
+        begun = None if handle is None else await self._begun(principal, owner, handle, now)
+        run = begun or await self._whole(principal, owner)
+        if principal.script is not None:
+            run = await self._having_seen(run, principal.script)
+        if handle is None or begun is not None:
             return run
         return replace(run, label=run.label.join(STRICTEST_DEFAULT), unnamed=True)
 
@@ -295,6 +294,7 @@ class Runs:
             sources=sources,
             everywhere=everywhere,
             heard=heard,
+            program=program,
         )
         return self._found(await self._make(job))
 
@@ -440,10 +440,8 @@ class Runs:
         runs = [run for owner in owners for run in self._wholes.get(owner, ())]
         await self._make(partial(run_changes.end, runs=runs))
 
-    async def _having_seen(self, run: Run, program: ScriptId | None) -> Run:
+    async def _having_seen(self, run: Run, program: ScriptId) -> Run:
         """Return `run`, which has seen by then what the program that calls in it has read anywhere."""
-        if program is None:
-            return run
         label, seen = self._seen.get(program), self._seen_of.get(program)
         heard = run if seen is not None and seen.id == run.id else NOWHERE
         if label is None or raised(run, label, (), lost=heard is NOWHERE) is run:

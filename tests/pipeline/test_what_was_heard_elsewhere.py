@@ -233,6 +233,23 @@ async def test_what_a_program_has_read_in_one_run_another_does_not_know(house: H
     assert (await run_of(house, other)).roamed
 
 
+@pytest.mark.parametrize("hint", [None, "made up", "begun"])
+async def test_a_program_sheds_nothing_by_the_end_of_its_hosts_run(
+    house: House, hint: str | None
+) -> None:
+    who = await program_of(house)
+    await called(house, "search", who=who)
+    await house.runs.end((await run_of(house)).id)
+    assert not (await run_of(house)).has_read
+    if hint == "begun":
+        hint = (await house.runs.begin(HOST, None))[0]
+    assert await sent(house, hint, who) == ("nobody", FOUND)
+    run = await run_of(house)
+    assert (run.has_read, run.roamed) == (True, True)
+    asked = [q for q in house.rule.asked if q["phase"] == "call"][-1]
+    assert asked["flow"]["label"]["confidentiality"] == "secret"
+
+
 @pytest.mark.parametrize("named", [True, False])
 async def test_a_program_that_is_in_one_run_only_costs_it_nothing(
     house: House, *, named: bool

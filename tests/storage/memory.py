@@ -10,7 +10,9 @@ from gateway.audit.redaction import Level, Levels, Redaction
 from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.epoch import Epoch
 from gateway.domain.flow import RunId
+from gateway.domain.labels import Label
 from gateway.domain.premises import Premise, Premises, Uses
+from gateway.domain.scripts import ScriptId
 from gateway.domain.tools import Pin, Profile, Sighting, Target, UpstreamId
 from gateway.errors import AuditUnavailable, Changed
 from gateway.flow.redaction import RecordScreen
@@ -197,6 +199,9 @@ class MemoryRunTable:
     def note_read(self, runs: Sequence[RunId]) -> Sequence[RunId]:
         """Keep nothing: whoever commits it has noted it."""
         return ()
+
+    def note_seen(self, program: ScriptId, run: RunId, label: Label) -> None:
+        """Keep nothing: whoever commits it has noted it."""
 
     def belong(self, belonging: Belonging) -> None:
         """Keep nothing: whoever commits it remembers it."""

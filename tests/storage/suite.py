@@ -565,6 +565,43 @@ class RunStoreSuite:
         assert found.sources == tuple(read)
         assert found.has_read
 
+    async def begun_program(self, stores):
+        """Have a program begun, and return its calls' principal."""
+        return replace(host(trusted=False), script=ScriptId("s_1"))
+
+    @pytest.mark.parametrize("hint", [NOTHING, named("made up"), None], ids=str)
+    async def test_a_program_sheds_nothing_by_the_end_of_the_run_that_it_read_in(
+        self, stores, hint
+    ):
+        program = await self.begun_program(stores)
+        whole = await stores.runs.of(program, NOTHING)
+        await stores.runs.raise_label(whole.id, PRIVATE, source(of=PRIVATE), program.script)
+        await stores.runs.end(whole.id)
+        assert (await stores.runs.of(host(), NOTHING)).label == BOTTOM
+        if hint is None:
+            hint = named((await stores.runs.begin(host(), None))[0])
+        found = await stores.runs.of(program, hint)
+        secrecy = found.label.confidentiality
+        assert (found.id != whole.id, secrecy) == (True, Confidentiality.PRIVATE)
+        assert (found.has_read, found.roamed) == (True, True)
+        after = await stores.runs.of(host(), NOTHING)
+        assert (after.label, after.has_read, after.roamed) == (PRIVATE, True, True)
+
+    async def test_what_a_program_has_read_in_one_run_is_not_remembered_in_another(self, stores):
+        program = await self.begun_program(stores)
+        (one, first), (other, second) = [await stores.runs.begin(host(), None) for _ in range(2)]
+        for run in (first, second):
+            await stores.runs.raise_label(run.id, PRIVATE, source(of=PRIVATE))
+        await stores.runs.raise_label(first.id, PRIVATE, source(of=PRIVATE), program.script)
+        assert not (await stores.runs.of(program, named(one))).roamed
+        assert (await stores.runs.of(program, named(other))).roamed
+        await stores.runs.raise_label(second.id, PRIVATE, source(of=PRIVATE), program.script)
+        assert (await stores.runs.of(program, named(one))).roamed
+        # Nor in the one in which it has read last.
+        last, third = await stores.runs.begin(host(), None)
+        await stores.runs.raise_label(third.id, PRIVATE, source(of=PRIVATE), program.script)
+        assert (await stores.runs.of(program, named(last))).roamed
+
     async def test_one_run_too_many_ends_the_one_that_was_idle_longest(self, stores):
         begun = [await stores.runs.begin(host(), None) for _ in range(RUN_LIMITS.most)]
         await stores.runs.of(host(), named(begun[0][0]))

@@ -5,7 +5,7 @@ from typing import Final
 
 from gateway.storage.postgres.migrations import Migration, Tables
 
-_NAMES: Final = ("tables", "put", "order", "looks")
+_NAMES: Final = ("tables", "put", "order", "looks", "programs")
 
 
 def _script(number: int, name: str) -> str:

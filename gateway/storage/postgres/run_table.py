@@ -7,8 +7,9 @@ from typing import Final
 import psycopg
 from psycopg.errors import DeadlockDetected, SerializationFailure
 
-from gateway.domain.flow import RunId, Source
+from gateway.domain.flow import Run, RunId, Source
 from gateway.domain.labels import Label
+from gateway.domain.scripts import ScriptId
 from gateway.errors import AuditUnavailable
 from gateway.storage.committer import NOT_RECORDED
 from gateway.storage.postgres.connection import Connection, Session
@@ -19,6 +20,7 @@ from gateway.storage.run_tables import (
     forgetting,
     is_time_to_sweep,
     kept_of,
+    label_of,
     of_many_parts,
     source_of,
 )
@@ -180,6 +182,31 @@ class PostgresRunTable:
             {"runs": list(runs), "here": self._replica},
         )
         return {RunId(run) for run, home in rows.fetchall() if home != self._replica}
+
+    def note_seen(self, program: ScriptId, run: RunId, label: Label) -> None:
+        """Note what a program reads in `run`, as long as the program is kept."""
+        self._connection.execute(
+            "UPDATE scripts SET seen_in = CASE WHEN coalesce(seen_in, %(run)s) = %(run)s THEN %(run)s ELSE '' END,"
+            " seen_integrity = least(seen_integrity, %(integrity)s),"
+            " seen_confidentiality = greatest(seen_confidentiality, %(confidentiality)s)"
+            " WHERE id = %(program)s AND (seen_in IS NULL OR seen_in NOT IN (%(run)s, '')"
+            " OR seen_integrity > %(integrity)s OR seen_confidentiality < %(confidentiality)s)",
+            {
+                "program": program,
+                "run": run,
+                "integrity": int(label.integrity),
+                "confidentiality": int(label.confidentiality),
+            },
+        )
+
+    def seen_by(self, program: ScriptId) -> Run | None:
+        """Return what a program has read as if it were one run: that where it was, if it was in one."""
+        row = self._connection.execute(
+            "SELECT seen_in, seen_integrity, seen_confidentiality FROM scripts"
+            " WHERE id = %s AND seen_in IS NOT NULL",
+            (program,),
+        ).fetchone()
+        return None if row is None else Run(id=RunId(row[0]), label=label_of(*row[1:]))
 
     def belong(self, belonging: Belonging) -> None:
         self._connection.execute(

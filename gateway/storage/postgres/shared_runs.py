@@ -1,18 +1,18 @@
 """Runs that other gateways change as well."""
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from functools import partial, reduce
 from secrets import token_hex
 
-from gateway.domain.flow import Run, RunId, RunState
-from gateway.domain.labels import Label
+from gateway.domain.flow import NOWHERE, Run, RunId, RunState
+from gateway.domain.labels import BOTTOM, Label
 from gateway.domain.scripts import ScriptId
 from gateway.storage import run_changes
 from gateway.storage.postgres.run_table import PostgresRunTable
 from gateway.storage.postgres.terms import Raise
-from gateway.storage.run_changes import Change, Kept, OwnerName, RunTable, raised
+from gateway.storage.run_changes import Change, Kept, NameOf, OwnerName, RunTable, raised
 from gateway.storage.run_tables import kept_of, source_of
-from gateway.storage.runs import Runs, look_of
+from gateway.storage.runs import Runs, look_of, told_of
 from gateway.storage.state import Tables
 
 _RUNS = "SELECT id, owner, part_of, integrity, confidentiality, ended, version, roamed FROM runs"
@@ -77,14 +77,13 @@ class SharedRuns(Runs):
         # They may be calling at another gateway: then what they have read there is not over.
         await self._make(partial(_ended, owners=owners, idle_s=self.idle_s))
 
-    async def _having_seen(self, run: Run, program: ScriptId | None) -> Run:
+    async def _having_seen(self, run: Run, program: ScriptId) -> Run:
         """Return `run`, which has seen by then whatever the program that calls in it may have read.
 
-        Where that was, nobody here knows: its host's whole run has seen all of it.
+        What its host's whole run has seen that may be from, as long as there is one.
         """
-        if program is None:
-            return run
-        return self._found(await self._make(partial(_with_its_whole, run=run.id)))
+        job = partial(_having_seen, name_of=self._names.of_whole, run=run.id, program=program)
+        return self._found(await self._make(job))
 
     def _keep(self, kept: Kept) -> None:
         """Keep what is newer than what memory shows: two looks may come in another order."""
@@ -123,17 +122,24 @@ def _ended(table: RunTable, *, owners: Sequence[OwnerName], idle_s: float) -> Ch
     return run_changes.end(table, [one.run.id for owner in idle for one in table.wholes(owner)])
 
 
-def _with_its_whole(table: RunTable, *, run: RunId) -> Change:
-    kept = table.find(run)
+def _having_seen(table: RunTable, *, name_of: NameOf, run: RunId, program: ScriptId) -> Change:
+    kept, own = table.find(run), _shared(table).seen_by(program)
     if kept is None:
         return Change()
-    after = kept.run
-    for whole in table.wholes(kept.owner):
-        after = raised(after, whole.run.label, whole.run.sources)
-    changed = Kept(run=after, owner=kept.owner, ended=kept.ended)
-    if after is not kept.run:
-        table.keep(changed)
-    return Change(kept=(changed,), result=after)
+    seen = reduce(
+        lambda seen, one: raised(seen, one.run.label, one.run.sources),
+        table.wholes(kept.owner),
+        Run(id=NOWHERE.id, label=BOTTOM),
+    )
+    heard = kept.run
+    if own is not None:
+        seen = raised(seen, own.label, told_of(own.label, seen.sources))
+        heard = kept.run if own.id == run else NOWHERE
+    if raised(kept.run, seen.label, seen.sources, lost=heard is NOWHERE) is kept.run:
+        return Change(kept=(kept,), result=kept.run)
+    return run_changes.join(
+        table, name_of, run=run, label=seen.label, sources=seen.sources, heard=heard
+    )
 
 
 def _shared(table: RunTable) -> PostgresRunTable:

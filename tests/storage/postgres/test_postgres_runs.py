@@ -50,7 +50,7 @@ class Elsewhere(Elapsed):
 @pytest.fixture
 async def stores(address, owner):
     async with replica(address, elapsed=Elsewhere(owner)) as made:
-        yield SimpleNamespace(elapsed=made.elapsed, runs=made.runs)
+        yield SimpleNamespace(elapsed=made.elapsed, runs=made.runs, owner=owner)
 
 
 async def test_of_an_owner_without_a_run_no_row_is_kept_and_no_run_has_the_name_of_another(
@@ -86,6 +86,10 @@ async def test_an_owner_who_may_just_begin_a_run_keeps_their_row(
 
 class TestPostgresRunStore(RunStoreSuite):
     """What one gateway does not know of the others is read the strict way, and asked of the database."""
+
+    async def begun_program(self, stores):
+        stores.owner.execute("INSERT INTO scripts (id, expires_at) VALUES ('s_1', 9e9)")
+        return await super().begun_program(stores)
 
     async def test_a_program_takes_what_it_has_read_into_whichever_run_it_calls_in(self, stores):
         one, first = await stores.runs.begin(host(), None)

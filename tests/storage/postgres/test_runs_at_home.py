@@ -197,6 +197,21 @@ async def test_what_a_program_has_read_elsewhere_counts_in_each_run_of_its_host(
     assert label_of(owner, part.id) == (0, 3)
 
 
+async def test_what_a_program_has_read_it_sheds_at_no_gateway_with_its_hosts_run(
+    two: tuple[Replica, Replica], owner: Connection
+) -> None:
+    one, other = two
+    owner.execute("INSERT INTO scripts (id, expires_at) VALUES ('s', 9e9)")
+    program = replace(host(trusted=False), script=ScriptId("s"))
+    whole = await one.runs.of(program, NO_HINT)
+    await one.runs.raise_label(whole.id, raising("r").label, None, program.script)
+    assert not (await one.runs.of(program, NO_HINT)).roamed
+    await one.runs.end(whole.id)
+    found = await other.runs.of(program, NO_HINT)
+    assert (found.id != whole.id, found.label) == (True, raising("r").label)
+    assert (found.has_read, found.roamed) == (True, True)
+
+
 async def test_what_comes_into_a_run_at_another_gateway_makes_it_roam(
     two: tuple[Replica, Replica], owner: Connection
 ) -> None:
