@@ -38,7 +38,7 @@ class Records:
             AuditUnavailable: It is not recorded.
 
         """
-        message = f"by {issuer}, scope {' '.join(scopes) or 'as it gives'}"
+        message = _asked(issuer, scopes)
         await self._append(server, user_id, Verdict.ALLOW, "connected", message, source_ip)
 
     async def refused(
@@ -58,7 +58,7 @@ class Records:
             AuditUnavailable: It is not recorded.
 
         """
-        message = f"by {issuer}, scope {' '.join(scopes) or 'as it gives'}"
+        message = _asked(issuer, scopes)
         await self._append(server, user_id, Verdict.DENY, "refused", message, source_ip)
 
     async def ended(self, server: str, user_id: str, why: str) -> None:
@@ -85,3 +85,7 @@ class Records:
         await self._audit.append(
             AuditRecord(kind=RecordKind.TOKEN, time=self._clock(), id=self._new_id(), fields=fields)
         )
+
+
+def _asked(issuer: str, scopes: tuple[str, ...]) -> str:
+    return f"by {issuer}, scope {' '.join(scopes) or 'as it gives'}"

@@ -255,7 +255,8 @@ class Permit:
         """
         message = replace(self.call.message, params={}, body=b"")
         call = self.call.saying(message)
-        return replace(self, call=call, access=None, last_look=whatever_has_changed)
+        late = self.late and self.late.unsaid
+        return replace(self, late=late, call=call, access=None, last_look=whatever_has_changed)
 
     @property
     def waiting(self) -> "Permit":

@@ -105,6 +105,11 @@ class LateCall:
     progress: Progress = Progress()
 
     @property
+    def unsaid(self) -> "LateCall":
+        """It, with nothing of what the call said."""
+        return replace(self, params={}, joined={}, restored=(), written=None)
+
+    @property
     def weight(self) -> int:
         """About how many bytes are kept of it."""
         return self.octets + sum(map(len, self.progress.asked))

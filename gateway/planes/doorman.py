@@ -37,7 +37,7 @@ class Place:
         self,
         plane: Plane,
         of_each: Shares,
-        refused_unread: Callable[[str, str], None] = lambda _code, _address: None,
+        refused_unread: Callable[[str, str], None],
     ) -> None:
         self.plane = plane
         """As it was registered when it last said something."""

@@ -180,11 +180,8 @@ async def test_a_principal_has_so_many_streams_and_takes_no_others(
         assert not other.ended.is_set()
 
 
-async def test_of_many_streams_that_are_opened_at_once_so_many_are(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While nobody knows yet what the first are to be told."""
-    monkeypatch.setattr(notices, "_MOST_STREAMS", 2)
+def shown_later(site: Site) -> asyncio.Event:
+    """Let nobody know what a client may be told until what is returned is set."""
     shown, free = site.notices._shown, asyncio.Event()
 
     async def later(permit: Permit, kind: Kind) -> Iterable[str]:
@@ -192,6 +189,15 @@ async def test_of_many_streams_that_are_opened_at_once_so_many_are(
         return await shown(permit, kind)
 
     site.notices._shown = later
+    return free
+
+
+async def test_of_many_streams_that_are_opened_at_once_so_many_are(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While nobody knows yet what the first are to be told."""
+    monkeypatch.setattr(notices, "_MOST_STREAMS", 2)
+    free = shown_later(site)
     opening = [
         site.aggregate.handle(
             site.call("GET", form=Form.STREAM, id_=None, session=f"e.{number}", **LEGACY)
@@ -214,13 +220,7 @@ async def test_of_streams_of_the_stateless_revision_that_are_opened_at_once_so_m
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices, "_MOST_STREAMS", 2)
-    shown, free = site.notices._shown, asyncio.Event()
-
-    async def later(permit: Permit, kind: Kind) -> Iterable[str]:
-        await free.wait()
-        return await shown(permit, kind)
-
-    site.notices._shown = later
+    free = shown_later(site)
     listeners = []
     for number in range(5):
         call = site.call("subscriptions/listen", {"notifications": LISTS}, id_=number)

@@ -27,6 +27,7 @@ from tests.builtin.front import NOTES, Site, speaks
 from tests.builtin.listening import LEGACY, SESSION, Feed, follows, settled, tells
 from tests.pipeline.house import MAIL, Events, event, text
 from tests.pipeline.kept import weighs
+from tests.storage.test_late_calls import late
 from tests.upstream.opened import opened
 from tests.upstream.permits import permit_for
 
@@ -261,3 +262,11 @@ async def test_what_a_thread_goes_through_to_its_end_keeps_the_room() -> None:
     assert request.has_room
     free.set()
     await request.room_is_given_back()
+
+
+def test_leave_that_lasts_keeps_nothing_that_a_late_call_said() -> None:
+    said = late(params={"a": LARGE}, written={"a": LARGE}, joined={"arguments": LARGE})
+    permit = replace(permit_for(), late=said)
+    assert weighs(permit.lasting) < LITTLE < weighs(permit)
+    assert permit.lasting.late is not None
+    assert (permit.lasting.late.run, permit.lasting.late.clean) == (said.run, said.clean)

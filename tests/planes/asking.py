@@ -61,6 +61,10 @@ def lease(force: InForce) -> AbstractContextManager[InForce]:
     return nullcontext(force)
 
 
+def nobody_counts(code: str, address: str) -> None:
+    """Take note of nothing: what is refused unread is another test's."""
+
+
 def call(**meta: Any) -> bytes:
     return message("tools/call", {"name": "search", "arguments": {"q": "x"}}, **meta)
 
@@ -117,7 +121,7 @@ class Envoy:
     def __init__(
         self, house: House, plane: Plane = PLANE, *, of_each: Shares | None = None
     ) -> None:
-        self.place = Place(plane, of_each or Shares(octets=1000, share=1000))
+        self.place = Place(plane, of_each or Shares(octets=1000, share=1000), nobody_counts)
         self.force = in_force(house, plane)
         self.exchange = Exchange(self.place, endpoint="/planes/ext_proc", source_ip="192.0.2.1")
 

@@ -19,6 +19,7 @@ from tests.planes.asking import (
     answered,
     call,
     given,
+    nobody_counts,
     on_record,
     opened_house,
     refusal,
@@ -45,7 +46,7 @@ async def test_who_has_all_their_places_leaves_those_of_others(house: House) -> 
 async def test_a_place_that_nobody_has_any_more_is_nobodys() -> None:
     """What goes on where nobody waits takes none for ever."""
     of_each = Shares(octets=9, share=9)
-    place = Place(PLANE, of_each)
+    place = Place(PLANE, of_each, nobody_counts)
     place.leave()
     place.take_for("plane:edge|alice")
     assert of_each.held == {}

@@ -32,7 +32,7 @@ from gateway.wire.outgoing import PARTS
 from gateway.wire.revisions import read_post
 from gateway.wire.session import seal
 from tests.pipeline.house import ALICE, KEY, MAIL, House, decision, result, text, whole
-from tests.planes.asking import CLAIMED, PLANE, Envoy, in_force, lease
+from tests.planes.asking import CLAIMED, PLANE, Envoy, in_force, lease, nobody_counts
 
 WORD: Final = "vuk1c2foywed"
 """What says nothing to whoever does not have the key: nobody would know it again."""
@@ -262,7 +262,7 @@ async def by_ext_proc(house: House, pairs: list[tuple[str, str]], body: bytes) -
 async def by_ext_mcp(house: House, pairs: list[tuple[str, str]], body: bytes) -> str:
     plane = replace(PLANE, kind=PlaneKind.EXT_MCP)
     force = in_force(house, plane)
-    place = Place(plane, Shares(octets=10**6, share=10**6))
+    place = Place(plane, Shares(octets=10**6, share=10**6), nobody_counts)
     content = json.loads(body)
     if not isinstance(content, dict) or not isinstance(content.get("method"), str):
         return ""
