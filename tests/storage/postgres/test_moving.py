@@ -496,15 +496,16 @@ def test_a_database_is_let_go_of_before_its_session_has_ended(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server at work notices late who has gone."""
-    one = PostgresSource.open(address)
-    with pytest.raises(ConfigError, match="moved by somebody else"):
-        PostgresSource.open(address)
-    session = one._connection
-    monkeypatch.setattr(session, "close", lambda: None)
-    one.close()
-    PostgresSource.open(address).close()
-    monkeypatch.undo()
-    session.close()
+    left: list[Connection] = []
+    with monkeypatch.context() as late:
+        late.setattr(Connection, "close", lambda session: left.append(session))  # noqa: PLW0108 - a function is bound
+        one = PostgresSource.open(address)
+        with pytest.raises(ConfigError, match="moved by somebody else"):
+            PostgresSource.open(address)
+        one.close()
+        PostgresSource.open(address).close()
+    for connection in left:
+        connection.close()
 
 
 def test_nobody_appends_to_a_database_that_is_being_moved(folder: Path, address: str) -> None:
