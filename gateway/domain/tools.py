@@ -96,6 +96,10 @@ class Manifest:
         return found if isinstance(found, dict) else {}
 
 
+MOST_EXPRESSIONS: Final = 16
+"""Of a resource template: what was put into one is told in time that grows with their square."""
+
+
 class PinStatus(StrEnum):
     PENDING = "pending"
     APPROVED = "approved"

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import re2
 
 from gateway.domain.bounded import digest_of, remembered
+from gateway.domain.tools import MOST_EXPRESSIONS
 
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
 _PATTERNS: Final = {
@@ -34,6 +35,9 @@ _FIXED: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?#{}]*[/?#]|(?!//)[
 """A scheme and an authority that end before anything is put in."""
 _OWN_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _LONGEST: Final = 8192
+_MOST_WORK: Final = 1_000_000
+"""Characters of a URI times instructions of its template's pattern: some ten milliseconds at the very
+worst, where each character could be each of a literal that repeats one. Three expressions are some 50."""
 _MOST_PATTERNS: Final = 1024
 _OCTETS: Final = 16 * 1024**2
 _COMPILED: Final = 4 * 1024
@@ -44,16 +48,21 @@ _A_CHARACTER: Final = 64
 def filled_in(template: str, uri: str) -> tuple[str, ...] | None:
     """Return what was put into `template` to get `uri`, decoded; `None` if it is none of its own.
 
-    It is none either if what was put in may say which host is meant.
+    It is none either if what was put in may say which host is meant, or if telling it may take long.
     """
-    # Told first, for it is quick: a message may name hundreds of URIs, and most templates are others'.
-    if not uri.startswith(template.partition("{")[0]):
-        return None
-    pattern = _compiled(template)
-    if pattern is None or len(uri) > _LONGEST:
-        return None
-    found = pattern.fullmatch(uri)
+    pattern = _compiled(template) if work_of(template, uri) else None
+    found = None if pattern is None else pattern.fullmatch(uri)
     return None if found is None else tuple(unquote(one) for one in found.groups() if one)
+
+
+def work_of(template: str, uri: str) -> int:
+    """Return how much work `filled_in` may be, in characters compared; nothing where it is told at once."""
+    # Told first, for it is quick: most templates are others'.
+    if len(uri) > _LONGEST or not uri.startswith(template.partition("{")[0]):
+        return 0
+    pattern = _compiled(template)
+    work = 0 if pattern is None else len(uri) * pattern.programsize
+    return work if work <= _MOST_WORK else 0
 
 
 def names_in(template: str) -> Iterator[str]:
@@ -75,6 +84,8 @@ def _weight(pattern: Any) -> int:
 def _compiled(template: str) -> Any:
     needed = _FIXED if _REACHES.match(template) else _OWN_SCHEME
     if len(template) > _LONGEST or needed.match(template) is None:
+        return None
+    if template.count("{") > MOST_EXPRESSIONS:
         return None
     parts, at = [], 0
     for expression in _EXPRESSION.finditer(template):

@@ -11,7 +11,7 @@ from gateway.domain.bounded import digest_of, remembered
 from gateway.domain.document import Document
 from gateway.domain.icons import icons_are_safe
 from gateway.domain.nodes import objects_in
-from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
+from gateway.domain.tools import MOST_EXPRESSIONS, Kind, Manifest, Profile, Target, UpstreamId
 from gateway.domain.vocabulary import SCHEMA, confusing
 from gateway.pins.names import folded
 from gateway.pins.patterns import MOST_OF_A_LIST, has_patterns, making
@@ -173,6 +173,8 @@ def _document(kind: Kind, item: Any, exclude_meta: Collection[str]) -> Document:
         raise _Unfit("an icon's src is neither an https nor a data URL")
     if any(confusing(item.get(member), SCHEMA) is not None for member in _SCHEMAS):
         raise _Unfit("two names in a schema are easily confused with each other")
+    if kind is Kind.TEMPLATE and item["uriTemplate"].count("{") > MOST_EXPRESSIONS:
+        raise _Unfit(f"its uriTemplate has more than {MOST_EXPRESSIONS} expressions")
     if any(_remote_references(item)):
         raise _Unfit("a $ref leads out of the definition: what is there cannot be pinned")
     try:

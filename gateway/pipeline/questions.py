@@ -19,7 +19,7 @@ from gateway.flow.beside import Beside
 from gateway.flow.provenance import Provenance, may_write
 from gateway.flow.review import PRIVATE_TO_OUTSIDE, UNPROVEN_DESTINATION, review, told_by_its_run
 from gateway.flow.task import narrowed
-from gateway.flow.templates import names_in
+from gateway.flow.templates import names_in, work_of
 from gateway.flow.use import Knowledge, Use
 from gateway.pipeline.decide import Subject, call_question, spelled_time
 from gateway.pipeline.memory import ProvenanceMemory
@@ -36,6 +36,8 @@ from gateway.wire.outgoing import said
 _MOST: Final = 10_000
 _OCTETS: Final = 32 * 1024**2
 _SOURCE_OCTETS: Final = 512
+_WORK_OF_A_BYTE: Final = 32
+"""Characters compared: what of a message is gone through on the loop is some milliseconds of either."""
 _CURSOR = "cursor"
 _ASKS = frozenset({Kind.RESOURCE, Kind.PROMPT, Kind.TEMPLATE, Kind.COMPLETION})
 """Kinds of which a call asks for something and writes nothing."""
@@ -173,6 +175,8 @@ class Questions:
         subject: Subject | None = None,
     ) -> FlowReview:
         octets = len(call.message.body)
+        if isinstance(uri := call.message.params.get("uri"), str):
+            octets += self._compared(call, uri)
         # What a small message says is known at once, and mostly that nothing has to be proven.
         used = use() if most_nodes(octets) <= QUICK_NODES else None
         if subject and used and not (task or answers) and told_by_its_run(run, used):
@@ -284,6 +288,10 @@ class Questions:
             and pin.profile is call.profile
             and pin.status is PinStatus.APPROVED
         )
+
+    def _compared(self, call: Call, uri: str) -> int:
+        """Return how many bytes of a message are as much work as comparing `uri` with templates."""
+        return sum(work_of(one, uri) for one in self._templates(call)) // _WORK_OF_A_BYTE
 
     async def require_turn(self, access: AccessRequest) -> None:
         """Return if what a permitted call sends can be noted, which is done once it is on record.

@@ -54,6 +54,19 @@ def test_what_is_written_otherwise_is_none(template, uri):
     assert filled_in(template, uri) is None
 
 
+def test_what_may_take_long_to_compare_is_no_expansion():
+    """Each character of a URI may be each of a literal that repeats one, and of each expression."""
+    assert filled_in("x:y" + "{+a}" * 16, "x:yz") == ("z",)
+    assert filled_in("x:y" + "{+a}" * 17, "x:yz") is None
+    assert filled_in("x:y{a}" + "x" * 1_900, "x:yz" + "x" * 1_900) is None
+    assert filled_in("x:y{a}" + "x" * 1_900, "x:yz") is None
+    assert filled_in("repo://{a}/{b}/{+path}", "repo://a/b/" + "c/" * 4_000) == (
+        "a",
+        "b",
+        "c/" * 4_000,
+    )
+
+
 def test_what_begins_otherwise_is_not_compared(monkeypatch):
     monkeypatch.setattr(templates, "_compiled", pytest.fail)
     assert filled_in("contacts://by/{name}", "contacts://to/a") is None

@@ -244,6 +244,14 @@ def test_exclusion_reaches_nothing_but_meta() -> None:
     assert read(item, exclude_meta=excluded).manifests == (manifest(),)
 
 
+def test_a_template_of_too_many_expressions_is_not_pinned() -> None:
+    most, more = ({"uriTemplate": "a:" + "/{x}" * many} for many in (16, 17))
+    reading = read(most, more, kind=Kind.TEMPLATE)
+    assert taken(reading) == [most["uriTemplate"]]
+    (rejected,) = reading.rejected
+    assert rejected.reason == "its uriTemplate has more than 16 expressions"
+
+
 @pytest.mark.parametrize("kind", [Kind.COMPLETION, Kind.SERVER_REQUEST])
 def test_what_has_no_pin_of_its_own_cannot_be_read(kind: Kind) -> None:
     with pytest.raises(ValueError, match="no pin of its own"):

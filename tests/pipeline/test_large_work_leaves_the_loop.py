@@ -27,6 +27,7 @@ from gateway.pipeline import (
     grants,
     keeper,
     lists,
+    outgoing,
     prompts,
     questions,
     release,
@@ -218,6 +219,27 @@ async def test_what_goes_through_a_large_call_leaves_the_loop(
     await called(await led_house(threads), {"a": MANY}, large)
     assert threads[name]
     assert threading.get_ident() not in threads[name]
+
+
+@pytest.mark.parametrize(("templates", "leaves"), [(1, False), (8, True)])
+async def test_a_uri_that_may_take_long_to_compare_leaves_the_loop_however_small_it_is(
+    monkeypatch: pytest.MonkeyPatch, templates: int, leaves: bool
+):
+    ran = set()
+
+    def compared(template: str, uri: str) -> None:
+        ran.add(threading.get_ident())
+
+    monkeypatch.setattr(outgoing, "filled_in", compared)
+    house = await led_house({})
+    shown = [f"x:y{{a}}{'x' * 100}{number}" for number in range(templates)]
+    await house.show(*({"uriTemplate": one} for one in shown), kind=Kind.TEMPLATE)
+    for one in shown:
+        await house.approve(Kind.TEMPLATE, one)
+    ran.clear()
+    await house.handle(house.request("resources/read", {"uri": "x:y" + "x" * 2_000}))
+    assert ran
+    assert (threading.get_ident() not in ran) is leaves
 
 
 async def test_a_person_with_many_clients_has_no_more_turns_for_a_call(whose: set[str]):
