@@ -15,6 +15,8 @@ from gateway.wire.operations import TOOL_DESCRIPTIONS, TOOL_DETAILS, is_descript
 
 LONGEST_BRIEF: Final = 96
 """Bytes of UTF-8: what a list costs goes by them. Scripts that need more say more with a character."""
+_LONGEST_READ: Final = 4_000
+"""Characters of a description in which its first sentence is looked for."""
 MOST_SELECTED: Final = 20
 MOST_NAMED: Final = 200
 """Names in an error; whoever may use more tools finds them with search_tools."""
@@ -73,7 +75,7 @@ def brief_text(definition: Mapping[str, Any], guidance: Guidance = NO_GUIDANCE) 
     if guidance.brief:
         return guidance.brief
     described = definition.get("description") or definition.get("title")
-    words = " ".join(described.split()) if isinstance(described, str) else ""
+    words = " ".join(described[:_LONGEST_READ].split()) if isinstance(described, str) else ""
     found = _SENTENCE.match(words)
     sentence = found.group().rstrip(".\u3002") if found else ""
     octets = sentence.encode(errors="surrogatepass")

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from gateway.builtin import briefs
 from gateway.builtin.names import public_name
-from gateway.builtin.offers import Offer, Offers
+from gateway.builtin.offers import Offer, Offers, require_room
 from gateway.builtin.shelf import of_client
 from gateway.domain._value import value
 from gateway.domain.bounded import Bounded, digest_of
@@ -21,10 +21,12 @@ from gateway.domain.calls import AGGREGATE, Call, OriginKind, Permit
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance, Reader, description_id
 from gateway.domain.document import Document
 from gateway.domain.identity import Principal
+from gateway.domain.nodes import most_nodes
 from gateway.domain.tools import OWN, Kind, Pinned, Profile, Target
 from gateway.errors import BadCommand, DescriptionRequired, UnknownTool
 from gateway.ports import Clock
 from gateway.ports.descriptions import DisclosureStore
+from gateway.turns import finished
 from gateway.wire import jsontext
 from gateway.wire.eras import is_stateless
 
@@ -171,28 +173,26 @@ class Descriptions:
         available = [*own, *offered]
         try:
             names = briefs.selected(uri)
+            described = [offered[name] for name in names if name in offered]
+            require_room(described)
         except BadCommand as error:
             return briefs.not_selected("TOO_MANY_TOOLS", error.public, available)
         if not names:
             message = "Say which tools: add ?tools= and their names."
             return briefs.not_selected("MISSING_TOOL_SELECTION", message, available)
-        await self.note(permit, [offered[name] for name in names if name in offered])
-        return {name: self._told(name, offered, own, available) for name in names}
+        await self.note(permit, described)
+        nodes = most_nodes(sum(len(offer.text) for offer in described))
+        whole = await finished(permit.principal.person, nodes, self._whole, described)
+        whole |= {name: briefs.whole_description(own[name], "") for name in names if name in own}
+        return {name: whole.get(name) or briefs.not_found(name, available) for name in names}
 
-    def _told(
-        self,
-        name: str,
-        offered: Mapping[str, Offer],
-        own: Mapping[str, Mapping[str, Any]],
-        available: Sequence[str],
-    ) -> Mapping[str, Any]:
-        if name in own:
-            return briefs.whole_description(own[name], "")
-        if name not in offered:
-            return briefs.not_found(name, available)
-        offer = offered[name]
-        digest = str(offer.definition.digest)
-        return briefs.whole_description(json.loads(offer.text), digest, self.guidance(offer.target))
+    def _whole(self, offers: Sequence[Offer]) -> dict[str, Mapping[str, Any]]:
+        return {
+            offer.name: briefs.whole_description(
+                json.loads(offer.text), str(offer.definition.digest), self.guidance(offer.target)
+            )
+            for offer in offers
+        }
 
     async def print_of(self, permit: Permit, uri: str) -> str | None:
         """Return what is another text whenever the resource at `uri` describes something otherwise.

@@ -1,6 +1,5 @@
 """Finding tools: what the gateway's own tools answer, out of what the principal may see anyway."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, Protocol
@@ -20,9 +19,8 @@ from gateway.builtin.meta_tools import (
     wanted,
     with_stubs,
 )
-from gateway.builtin.offers import Offer, Offers
+from gateway.builtin.offers import Offer, Offers, require_room
 from gateway.domain.calls import Permit
-from gateway.domain.nodes import most_nodes
 from gateway.domain.programs import Language
 from gateway.domain.tools import Kind, Manifest
 from gateway.errors import BadCommand
@@ -200,9 +198,9 @@ class Discovery:
         known = {offer.name: offer for offer in offers}
         told = [known[name] for name in names if name in known]
         unknown = [name for name in names if name not in known]
+        require_room(told)
         await self._descriptions.note(permit, told)
-        octets = sum(len(offer.text) for offer in told)
-        nodes = most_nodes(octets) if form is Form.FULL else _STUBBING
+        nodes = 0 if form is Form.FULL else _STUBBING
         worded = await finished(permit.principal.person, nodes, self._worded, told, form, language)
         answer: dict[str, Any] = {**worded, "unknown": unknown}
         if candidates := _candidates(unknown, offers):
@@ -225,6 +223,7 @@ class Discovery:
         self, permit: Permit, search: Wanted, best: Sequence[Offer], *, found: int, answered_by: str
     ) -> Mapping[str, Any]:
         if search.detail is Detail.FULL:
+            require_room(best)
             await self._descriptions.note(permit, best)
         servers: dict[str, list[Any]] = {}
         for offer in best:
@@ -248,7 +247,7 @@ class Discovery:
                 return {"name": offer.name, "description": brief_text(content, guidance)}
             case Detail.FULL:
                 return {
-                    "definition": json.loads(offer.text),
+                    "definition": jsontext.written(offer.text),
                     "definition_hash": str(offer.definition.digest),
                     **guidance.content,
                 }
@@ -256,9 +255,10 @@ class Discovery:
 
 def _candidates(unknown: Sequence[str], offers: Sequence[Offer]) -> Mapping[str, Sequence[str]]:
     """Return what may be meant by names that lack their server."""
-    found = {
-        name: [offer.name for offer in offers if offer.target.name == name] for name in unknown
-    }
+    found: dict[str, list[str]] = {name: [] for name in unknown}
+    for offer in offers:
+        if offer.target.name in found:
+            found[offer.target.name].append(offer.name)
     return {name: names for name, names in found.items() if names}
 
 

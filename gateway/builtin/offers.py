@@ -12,6 +12,7 @@ from gateway.domain.calls import Call
 from gateway.domain.document import Document
 from gateway.domain.identity import Principal
 from gateway.domain.tools import Kind, Manifest, Pin, Profile, Target, UpstreamId
+from gateway.errors import BadCommand
 from gateway.pins.names import folded
 from gateway.pins.portable import shown_to
 from gateway.ports import PinStore
@@ -22,6 +23,8 @@ from gateway.wire.extensions import without_tasks
 Alarm: TypeAlias = Callable[[Sequence[str]], None]
 """Takes note of names that look alike, once for each way they look."""
 
+MOST_WHOLE: Final = 1024**2
+"""Characters of whole definitions in one answer. One of them has some hundreds or thousands."""
 _MOST_TOLD: Final = 1_000
 """Lookalikes that the operator is told of."""
 _MOST_TEXTS: Final = 20_000
@@ -69,6 +72,19 @@ class Offer:
     """The definition as JSON: under its name here, and as hosts can take it."""
     looks: str
     """What is left of the name when what people overlook is left out."""
+
+
+def require_room(offers: Sequence[Offer]) -> None:
+    """Return if the whole definitions of `offers` are few or short enough for one answer.
+
+    Raises:
+        BadCommand: They are not.
+
+    """
+    if len(offers) > 1 and sum(len(offer.text) for offer in offers) > MOST_WHOLE:
+        raise BadCommand(
+            f"whole definitions have at most {MOST_WHOLE // 1024} KiB together; ask for fewer at once"
+        )
 
 
 class Offers:

@@ -91,6 +91,11 @@ def write_octets(content: Any) -> bytes:
         return orjson.dumps(_writable(content, _LEVELS), option=orjson.OPT_NON_STR_KEYS)
 
 
+def written(text: str) -> Any:
+    """Return what stands for `text`, which was written here, in a value that is to be written."""
+    return orjson.Fragment(text)
+
+
 def _writable(node: Any, levels: int) -> Any:
     """Return `node` with what is not written of it as it is in the place of that.
 

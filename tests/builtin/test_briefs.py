@@ -36,6 +36,10 @@ def test_it_is_the_first_sentence(text: str, brief: str) -> None:
     assert brief_text({"description": text}) == brief
 
 
+def test_it_is_looked_for_where_a_description_begins() -> None:
+    assert brief_text({"description": " " * 3_999 + "a" + " b. c" * 50_000}) == "a"
+
+
 LONG = [
     ("word " * 100, "word " * 17 + "word" + CUT),
     ("x" * LONGEST_BRIEF, "x" * LONGEST_BRIEF),

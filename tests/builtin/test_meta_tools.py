@@ -155,6 +155,28 @@ async def test_a_summary_is_short_and_details_are_what_is_listed(site: Site) -> 
     assert full["servers"]["notes"] == details["tools"] == [told_of]
 
 
+async def test_whole_definitions_of_an_answer_are_bounded_together(site: Site) -> None:
+    """A server's may have 256 KiB each: fifty of them took half a second of everybody's to write."""
+    names = [f"long{number}" for number in range(5)]
+    await site.show(NOTES, *(tool(name, description="word " * 50_000) for name in names))
+    public = [f"notes__{name}" for name in names]
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("search_tools", {"query": "word", "detail": "full", "limit": 5}),
+        ("get_tool_details", {"names": public}),
+    ]
+    for name, arguments in asked:
+        result = (await use(site, name, arguments)).json["result"]
+        assert result["isError"]
+        assert result["content"][0]["text"] == (
+            "Whole definitions have at most 1024 KiB together; ask for fewer at once. "
+            "Nothing was done; try again."
+        )
+    few = said(await use(site, "search_tools", {**asked[0][1], "limit": 4}))
+    assert len(few["servers"]["notes"]) == 4
+    assert len(await detailed(site, *public[:4])) == 4
+    assert sorted(await found(site, "word")) == public
+
+
 @pytest.mark.parametrize(
     ("profile", "who", "hidden"),
     list(itertools.product(Profile, ["alice", "bob"], ["nothing", "read", "mail", "alice"])),

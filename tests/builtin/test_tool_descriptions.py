@@ -4,13 +4,15 @@ import asyncio
 import itertools
 import json
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gateway.builtin.briefs import RULES
+from gateway.builtin import briefs
+from gateway.builtin.briefs import RULES, whole_description
 from gateway.builtin.descriptions import Mode, Settings
 from gateway.builtin.shelf import Defer, Shelving
 from gateway.domain.audit import RecordKind
@@ -268,6 +270,33 @@ async def test_point_5_at_most_20_are_described_at_once(site: Site) -> None:
     error = (await read(other, f"?tools={','.join(names)},mail__send,notes__read"))["error"]
     assert (error["code"], "20" in error["message"]) == ("TOO_MANY_TOOLS", True)
     assert await is_refused(other, "mail__send")
+
+
+async def test_point_5_what_is_described_at_once_is_bounded(site: Site) -> None:
+    names = [f"long{number}" for number in range(5)]
+    await site.show(NOTES, *(tool(name, description="word " * 50_000) for name in names))
+    told = await read(site, f"?tools={','.join(f'notes__{name}' for name in names)}")
+    assert told["error"]["code"] == "TOO_MANY_TOOLS"
+    assert await is_refused(site, "notes__long0")
+    told = await read(site, f"?tools={','.join(f'notes__{name}' for name in names[:4])}")
+    assert len(told) == 4
+    assert not await is_refused(site, "notes__long0")
+
+
+@pytest.mark.parametrize(("said", "leaves"), [("Short.", False), ("word " * 5_000, True)])
+async def test_a_long_description_is_read_beside_the_loop(
+    site: Site, monkeypatch: pytest.MonkeyPatch, said: str, leaves: bool
+) -> None:
+    threads = []
+
+    def noting(*args: Any) -> Mapping[str, Any]:
+        threads.append(threading.get_ident())
+        return whole_description(*args)
+
+    await site.show(NOTES, tool("long", description=said))
+    monkeypatch.setattr(briefs, "whole_description", noting)
+    assert (await read(site, "?tools=notes__long"))["notes__long"]["description"] == said
+    assert (threading.get_ident() not in threads) is leaves
 
 
 @pytest.mark.parametrize("query", ["", "?", "?tools=", "?tools=,%20", "/", "?Tools=mail__send"])
