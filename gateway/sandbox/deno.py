@@ -23,7 +23,6 @@ from gateway.sandbox.endings import Endings
 from gateway.sandbox.gate import Answer, BudgetSpent, Gate, WaitingCall
 from gateway.sandbox.names import ToolTable
 from gateway.sandbox.screen import Console
-from gateway.turns import STEP
 
 PROCESSES: Final = 16
 """Runs at once, of all principals."""
@@ -91,7 +90,7 @@ class DenoEngine:
         code = program.code.encode(errors="replace").decode()
         if self._checker and (end := await self._checker.refusal(code, table)):
             return await result(run, _hinted(end), redact)
-        job = {
+        job: dict[str, Any] = {
             "code": code,
             "tools": typescript_paths(table),
             "arguments_bytes": limits.arguments_bytes,
@@ -117,7 +116,7 @@ class DenoEngine:
         del parked, program, broker, refused, redact
         raise ValueError("no program in TypeScript can have been parked")
 
-    async def _driven(self, run: BoundedRun, job: Mapping[str, Any]) -> End:
+    async def _driven(self, run: BoundedRun, job: dict[str, Any]) -> End:
         try:
             async with self._processes.one() as process:
                 timeout = run.bounded()
@@ -142,10 +141,11 @@ class _Conversation:
     def __init__(self, run: BoundedRun, process: DenoProcess) -> None:
         self._run = run
         self._process = process
+        self._who = run.gate.who
         self._answering: set[asyncio.Task[None]] = set()
         self._began = process.usage()
 
-    async def held(self, job: Mapping[str, Any]) -> End:
+    async def held(self, job: dict[str, Any]) -> End:
         """Give it its program, carry out its calls, and return how it ended."""
         loop = asyncio.get_running_loop()
         listening = loop.create_task(self._listen(job))
@@ -167,15 +167,11 @@ class _Conversation:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _listen(self, job: Mapping[str, Any]) -> End:
-        await self._process.write(job)
-        frames = 0
+    async def _listen(self, job: dict[str, Any]) -> End:
+        await self._process.write(self._who, job)
         while True:
-            frames += 1
-            if frames % STEP == 0:  # what was said already is read without waiting
-                await asyncio.sleep(0)
             try:
-                frame = await self._process.read()
+                frame = await self._process.read(self._who)
                 end = await (self._died() if frame is None else self._heard(frame))
             except ValueError:
                 return End(
@@ -230,9 +226,9 @@ class _Conversation:
         if isinstance(answer, Answer) and answer.error:
             code = found[1] if (found := _CODE.match(answer.error)) else ""
             error = {"code": code, "message": answer.error}
-            await self._process.write({"id": number, "error": error})
+            await self._process.write(self._who, {"id": number, "error": error})
         elif isinstance(answer, Answer):
-            await self._process.write({"id": number, "value": answer.value})
+            await self._process.write(self._who, {"id": number, "value": answer.value})
 
     async def _watch(self) -> End:
         limits = self._run.limits

@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.domain._value import value
+from gateway.domain.nodes import amount, weight
 from gateway.domain.programs import KIBIBYTE, MEBIBYTE, SandboxLimits
 from gateway.processes import ended, send_if
 from gateway.sandbox import jail
 from gateway.sandbox.deno_modules import import_map
 from gateway.sandbox.endings import Endings
 from gateway.sandbox.jail import Jail, Needs
+from gateway.turns import QUICK_NODES, Pace, finished
+from gateway.wire import jsontext
 
 _HARNESS: Final = Path(__file__).with_name("deno_harness.js")
 _START_S: Final = 20.0
@@ -104,6 +107,7 @@ class DenoProcess:
         self._complaints = b""
         self._listening = asyncio.get_running_loop().create_task(self._listen())
         self._writing = asyncio.Lock()
+        self._pace = Pace()
 
     @classmethod
     async def start(
@@ -137,7 +141,7 @@ class DenoProcess:
     async def _ready(self) -> None:
         try:
             async with asyncio.timeout(_START_S):
-                frame = await self.read()
+                frame = await self.read("")
         except (TimeoutError, ValueError) as error:
             raise NotStarted("it said nothing sensible") from error
         if frame is None or frame.get("t") != "ready":
@@ -156,8 +160,10 @@ class DenoProcess:
         """The last of what it complained of. A program can write there as well."""
         return self._complaints.decode(errors="replace")
 
-    async def read(self) -> Mapping[str, Any] | None:
+    async def read(self, who: str) -> Mapping[str, Any] | None:
         """Return the next thing it says, whoever says it; `None` where it has ended.
+
+        What is large is read in the turn of `who`, and others have theirs between much that is here.
 
         Raises:
             ValueError: It is too long, or not what is spoken here.
@@ -165,20 +171,20 @@ class DenoProcess:
         """
         if self._process.stdout is None:
             return None
+        if self._pace.is_due:
+            await self._pace.turn()
         line = await self._process.stdout.readline()
         if not line:
             return None
-        try:
-            frame = json.loads(line)
-        except RecursionError as error:
-            raise ValueError("nested too deep") from error
-        return frame if isinstance(frame, dict) else {}
+        self._pace.hand(len(line))
+        return await finished(who, weight(line), _frame, line)
 
-    async def write(self, frame: Mapping[str, Any]) -> None:
-        """Tell it something, unless it has ended."""
+    async def write(self, who: str, frame: dict[str, Any]) -> None:
+        """Tell it something, unless it has ended; what is large is written in the turn of `who`."""
         if self._process.stdin is None:
             return
-        octets = json.dumps(frame).encode() + b"\n"
+        nodes = amount(frame, QUICK_NODES)
+        octets = await finished(who, nodes, jsontext.write_octets, frame) + b"\n"
         with suppress(ConnectionError):
             async with self._writing:
                 self._process.stdin.write(octets)
@@ -221,6 +227,14 @@ class DenoProcess:
             return
         while piece := await self._process.stderr.read(_TOLD_BYTES):
             self._complaints = (self._complaints + piece)[-_TOLD_BYTES:]
+
+
+def _frame(line: bytes) -> Mapping[str, Any]:
+    try:
+        frame = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    return frame if isinstance(frame, dict) else {}
 
 
 async def _begun(program: Path, arguments: tuple[str, ...], most: int) -> tuple[Process, Path]:

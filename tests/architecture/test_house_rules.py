@@ -163,7 +163,6 @@ OURS = {
     "policy/texts.py": {"told": "the operator's"},
     "sandbox/declarations.py": {"": "short texts and integers of an `enum`", "name": "a text"},
     "sandbox/deno_modules.py": {"{'imports': dict.fromkeys(names, _GONE)}": "ours"},
-    "sandbox/deno_process.py": {"frame": "a program's"},
     "signin/federation.py": {"asdict(leg)": "ours"},
     "storage/choices.py": {
         "sorted(choice.runs)": "a person's choice",

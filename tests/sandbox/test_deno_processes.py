@@ -100,7 +100,7 @@ async def test_nothing_is_ended_by_the_number_of_a_process_that_has_ended(
             deno_engine(LIMITS, tmp_path, warm=0, type_check=False) as engine,
             engine._processes.one() as it,
         ):
-            await it.write({"code": "", "tools": {}, "arguments_bytes": 9, "value_bytes": 9})
+            await it.write("", {"code": "", "tools": {}, "arguments_bytes": 9, "value_bytes": 9})
             await it._process.wait()
             # As if its number had been given to another process, which has a child.
             monkeypatch.setattr(deno_process, "_descendants", lambda pid: (pid, bystander.pid))

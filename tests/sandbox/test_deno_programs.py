@@ -1,9 +1,10 @@
 """Programs in TypeScript: what they get, what they tell, what they may use, and how they end."""
 
 import asyncio
+import json
 import sys
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,14 @@ from gateway.domain.programs import (
 )
 from gateway.errors import ConfigError, RateLimited
 from gateway.ports.sandbox import NeedsApproval, ToolRefused
-from gateway.sandbox import deno
+from gateway.sandbox import deno, deno_process
 from gateway.sandbox.bounded import BoundedRun
 from gateway.sandbox.deno import DenoEngine, _Conversation, deno_engine
-from gateway.sandbox.deno_process import Usage
+from gateway.sandbox.deno_process import DenoProcess
 from gateway.sandbox.gate import Gate
 from gateway.sandbox.names import ToolTable
 from gateway.sandbox.screen import Console
+from gateway.wire import jsontext
 from tests.sandbox.brokers import TOOLS, Scripted, unchanged
 
 LIMITS = SandboxLimits(wall_s=10.0, interpreter_s=2.0)
@@ -309,43 +311,83 @@ async def test_typescript_that_prints_without_end_is_stopped(line: str, tmp_path
     assert len(result.console) < 1100
 
 
-class Chatty:
-    """A process that has said more than can be read in a turn, and then that it is done."""
+class Said:
+    """A process that has said all that it says already, and takes nothing."""
 
-    def __init__(self, lines: int) -> None:
-        self._left = lines
-        self.read_at_once = 0
-        self.most_at_once = 0
+    stdin = stderr = None
 
-    async def read(self) -> Mapping[str, Any]:
-        self.read_at_once += 1
-        self.most_at_once = max(self.most_at_once, self.read_at_once)
-        self._left -= 1
-        return {"t": "log", "text": ""} if self._left else {"t": "done", "value": 1}
-
-    async def write(self, frame: Mapping[str, Any]) -> None:
-        """Read nothing."""
-
-    def usage(self) -> Usage:
-        return Usage(cpu_s=0.0, resident_bytes=0)
+    def __init__(self, frames: Sequence[Mapping[str, Any]]) -> None:
+        self.stdout = asyncio.StreamReader(limit=1 << 20)
+        for frame in frames:
+            self.stdout.feed_data(json.dumps(frame).encode() + b"\n")
 
 
-async def test_others_have_their_turn_while_typescript_prints() -> None:
+PRINTED = {"t": "log", "text": ""}
+CALLED = {"t": "call", "id": 1, "path": "tools.git.list", "arguments": {"a": ["x"] * 3_000}}
+
+
+@pytest.mark.parametrize(
+    ("frame", "many", "most"), [(PRINTED, 1000, 64), (CALLED, 40, 2)], ids=["prints", "calls"]
+)
+async def test_others_have_their_turn_between_much_that_typescript_has_said(
+    frame: Mapping[str, Any], many: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once, most_at_once = 0, 0
+
+    def counted(line: bytes) -> Mapping[str, Any]:
+        nonlocal at_once, most_at_once
+        at_once += 1
+        most_at_once = max(most_at_once, at_once)
+        return frame_of(line)
+
+    async def others() -> None:
+        nonlocal at_once
+        while True:
+            at_once = 0
+            await asyncio.sleep(0)
+
+    frame_of = deno_process._frame
+    monkeypatch.setattr(deno_process, "_frame", counted)
     said = written("")
     gate = Gate(Scripted(), ToolTable(TOOLS), LIMITS)
     run = BoundedRun(said, LIMITS, gate=gate, console=Console(LIMITS.console_bytes))
-    process = Chatty(1000)
-
-    async def others() -> None:
-        while True:
-            process.read_at_once = 0
-            await asyncio.sleep(0)
-
+    done = {"t": "done", "value": 1}
+    process: Any = Said([*[frame] * many, done])
     beside = asyncio.create_task(others())
-    end = await _Conversation(run, process).held({})  # type: ignore[arg-type]
+    end = await _Conversation(run, DenoProcess(process, tmp_path)).held({})
     beside.cancel()
+    await gate.cut_off()
     assert (end.status, end.value) == (ProgramStatus.OK, 1)
-    assert process.most_at_once <= 64
+    assert most_at_once <= most
+
+
+@pytest.mark.parametrize(("size", "leaves"), [(1, False), (9_000, True)])
+async def test_what_is_large_for_typescript_is_read_and_written_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, leaves: bool
+) -> None:
+    threads: dict[str, set[int]] = {}
+
+    def noting(name: str, work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def done(given: Any) -> Any:
+            threads.setdefault(name, set()).add(threading.get_ident())
+            return work(given)
+
+        return done
+
+    async def answers(_: str, __: Mapping[str, Any], ___: int) -> Any:
+        threads.clear()
+        return {"a": [1e300] * size}
+
+    monkeypatch.setattr(deno_process, "_frame", noting("read", deno_process._frame))
+    write = noting("write", jsontext.write_octets)
+    monkeypatch.setattr(jsontext, "write_octets", write)
+    code = "const r = await tools.git.list(); return r"
+    async with deno_engine(LIMITS, tmp_path, warm=0, type_check=False) as engine:
+        result = await ended(engine, code, Scripted(answers))
+    assert (result.status, result.value) == (ProgramStatus.OK, {"a": [1e300] * size})
+    assert threads.keys() == {"read", "write"}
+    for name, ran in threads.items():
+        assert (threading.get_ident() not in ran) is leaves, name
 
 
 async def test_an_empty_line_of_typescript_counts_as_a_short_one(tmp_path: Path) -> None:
