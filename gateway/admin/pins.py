@@ -1,7 +1,7 @@
 """What people do with pins: look, compare, approve, revoke, check, and carry them in a file."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -105,6 +105,9 @@ class PinDesk:
     ) -> Rows:
         """Return one row a pin, sorted by server, kind, name and profile."""
         person.need(*EVERY_ROLE)
+        return await beside(person, self._rows, server, status)
+
+    def _rows(self, server: str | None, status: PinStatus | None) -> Rows:
         return [row_of(pin) for pin in self._all(server) if status in {None, pin.status}]
 
     async def show(
@@ -236,20 +239,25 @@ class PinDesk:
         differs from it, in either direction.
         """
         person.need(*EVERY_ROLE)
-        drift = [
+        drift = await beside(person, self._drift)
+        if lock is not None:
+            drift += await beside(person, self._against, lock, key or self._signer.verifier)
+        return {"ok": not drift, "drift": drift}
+
+    def _drift(self) -> Rows:
+        return [
             {**row_of(pin), "problem": _DRIFTED}
             for pin in self._all(None)
             if pin.status is PinStatus.DRIFTED or is_changed(pin)
         ]
-        if lock is not None:
-            locked = await beside(person, open_lock, lock, key or self._signer.verifier)
-            drift += self._against(locked)
-        return {"ok": not drift, "drift": drift}
 
     async def export(self, person: Person) -> Row:
         """Return the content of a lock file with every pin that is approved."""
         person.need(*EVERY_ROLE)
-        return await beside(person, self._signer.seal, self._all(None))
+        return await beside(person, self._sealed)
+
+    def _sealed(self) -> Row:
+        return self._signer.seal(self._all(None))
 
     async def import_(
         self, person: Person, *, lock: Mapping[str, Any], key: str | None = None
@@ -367,8 +375,8 @@ class PinDesk:
         after = await self._journal.make(person, yes.change, act)
         return {**row_of(after), "people": yes.given["people"]}
 
-    def _against(self, locked: Iterable[LockedPin]) -> Rows:
-        wanted = {(item.target, item.profile): item for item in locked}
+    def _against(self, lock: Mapping[str, Any], key: str) -> Rows:
+        wanted = {(item.target, item.profile): item for item in open_lock(lock, key)}
         problems = []
         for place, item in wanted.items():
             pin = self._pins.find(*place)

@@ -1,12 +1,12 @@
-"""What is pinned, sorted out once for as long as the pins stay as they are (pure)."""
+"""What is pinned, sorted out once for as long as what counts of it stays as it is."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from gateway.builtin.names import public_name
 from gateway.domain._value import value
-from gateway.domain.tools import Kind, Manifest, Pin, Profile, Target, UpstreamId
+from gateway.domain.tools import Kind, Manifest, Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.errors import GatewayError
 from gateway.pins.verify import verify
 
@@ -16,36 +16,77 @@ _DESCRIPTION = 2_000
 
 @value
 class Inventory:
-    """Pins by what is asked of them. Of nobody in particular."""
+    """What is approved of pins, by what is asked of it. Of nobody in particular."""
 
-    version: int
-    """That of the pins that were sorted."""
+    approved: Sequence[Pin]
+    """What was sorted."""
     served: Mapping[Kind, Sequence[Pin]]
     """What is approved and in force, in the order of servers and names."""
-    families: Mapping[UpstreamId, frozenset[Profile]]
-    """In which families of revisions something of a server is pinned."""
     tools: Mapping[str, tuple[Manifest, str]]
     """Each tool that is served, by its offer's id, and what was approved of its server's words."""
-    named: Mapping[str, Sequence[Target]]
-    """Tools and prompts by what they are called at `/mcp`, approved or not."""
 
     @classmethod
-    def of(cls, version: int, pins: Sequence[Pin], identities: Mapping[UpstreamId, str]) -> Self:
-        """Sort `pins`; `identities` are those of the servers that have the names now."""
-        served = [pin for pin in pins if is_served(pin, identities)]
+    def of(
+        cls,
+        pins: Sequence[Pin],
+        identities: Mapping[UpstreamId, str],
+        before: "Inventory | None" = None,
+    ) -> "Inventory":
+        """Sort `pins`; `identities` are those of the servers that have the names now.
+
+        It is the one from `before` where nothing else is approved: what nobody approves servers show as
+        often as they like.
+        """
+        approved = [pin for pin in pins if pin.status is PinStatus.APPROVED]
+        if before is not None and before.approved == approved:
+            return before
+        served = [pin for pin in approved if is_served(pin, identities)]
         by_kind = {kind: [pin for pin in served if pin.target.kind is kind] for kind in Kind}
         for group in by_kind.values():
             group.sort(key=lambda pin: (pin.target.server, pin.target.name))
-        families: defaultdict[UpstreamId, set[Profile]] = defaultdict(set)
-        for pin in pins:
-            families[pin.target.server].add(pin.profile)
         return cls(
-            version=version,
+            approved=approved,
             served=by_kind,
-            families={server: frozenset(found) for server, found in families.items()},
             tools=_tools(by_kind[Kind.TOOL], by_kind[Kind.SERVER]),
-            named=_named(pin.target for pin in pins),
         )
+
+
+class Shown:
+    """What servers have shown, approved or not. Of that nothing is ever taken back, so it is looked at
+    again only once there is more.
+    """
+
+    def __init__(self) -> None:
+        self._families: Mapping[UpstreamId, Collection[Profile]] = {}
+        self._names: dict[str, list[Target]] = {}
+        self._named: set[tuple[UpstreamId, bool, str]] = set()
+        self._counted = self._read = 0
+        """How many pins there were when families were last told, and names."""
+
+    def families(self, server: UpstreamId, pins: Sequence[Pin]) -> Collection[Profile]:
+        """Return in which families of revisions something of `server` is among `pins`, which are all."""
+        if self._counted != len(pins):
+            self._counted = len(pins)
+            found: defaultdict[UpstreamId, set[Profile]] = defaultdict(set)
+            for pin in pins:
+                found[pin.target.server].add(pin.profile)
+            self._families = found
+        return self._families.get(server, ())
+
+    def named(self, name: str, pins: Sequence[Pin]) -> Sequence[Target]:
+        """Return the tools and prompts among `pins`, which are all, that are called `name` at `/mcp`."""
+        if self._read != len(pins):
+            self._read = len(pins)
+            for pin in pins:
+                self._name(pin.target)
+        return self._names.get(name, ())
+
+    def _name(self, target: Target) -> None:
+        is_tool = target.kind is Kind.TOOL
+        place = target.server, is_tool, target.name
+        if (is_tool or target.kind is Kind.PROMPT) and place not in self._named:
+            self._named.add(place)
+            self._names.setdefault(public_name(target), []).append(target)
 
 
 def is_served(pin: Pin, identities: Mapping[UpstreamId, str]) -> bool:
@@ -87,11 +128,3 @@ def _tools(tools: Iterable[Pin], servers: Iterable[Pin]) -> dict[str, tuple[Mani
         for pin in tools
         if pin.approved is not None
     }
-
-
-def _named(targets: Iterable[Target]) -> dict[str, list[Target]]:
-    named: defaultdict[str, list[Target]] = defaultdict(list)
-    for target in dict.fromkeys(targets):
-        if target.kind in {Kind.TOOL, Kind.PROMPT}:
-            named[public_name(target)].append(target)
-    return dict(named)

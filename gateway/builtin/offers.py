@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
-from gateway.builtin.inventory import Inventory, is_served, offer_id
+from gateway.builtin.inventory import Inventory, Shown, is_served, offer_id
 from gateway.builtin.names import public_name, public_uri, resource_of, target_of
 from gateway.domain._value import value
 from gateway.domain.bounded import Bounded, remembered
@@ -16,6 +16,7 @@ from gateway.errors import BadCommand
 from gateway.pins.names import folded
 from gateway.pins.portable import shown_to
 from gateway.ports import PinStore
+from gateway.turns import Pace
 from gateway.wire import jsontext
 from gateway.wire.eras import definition_for
 from gateway.wire.extensions import without_tasks
@@ -115,7 +116,9 @@ class Offers:
         self._alarm = alarm
         self._portable = portable
         self._told: set[str] = set()
-        self._sorted: Inventory | None = None
+        self._all: tuple[int, Sequence[Pin]] | None = None
+        self._sorted: tuple[int, Inventory] | None = None
+        self._shown = Shown()
         self._lists: Bounded[Hashable, Sequence[Offer]] = Bounded(most=_MOST_LISTS, octets=_OCTETS)
         """What callers of some standing are offered, while the pins stay as they are."""
 
@@ -125,7 +128,7 @@ class Offers:
 
     def era(self, server: UpstreamId, client: Profile) -> Profile:
         """Return in which family `server` is spoken to for a client: its own, or the only other."""
-        spoken = self._spoken(server) or self._inventory().families.get(server, ())
+        spoken = self._spoken(server) or self._shown.families(server, self._pinned())
         if client in spoken or not spoken:
             return client
         return next(iter(spoken))
@@ -141,7 +144,7 @@ class Offers:
 
     def _known(self, name: str) -> Iterator[Target]:
         # Not before somebody asks: most names say by themselves what they name.
-        yield from self._inventory().named.get(name, ())
+        yield from self._shown.named(name, self._pinned())
 
     def find_resource(self, uri: str) -> Target | None:
         """Return the resource that `uri` names here, or nothing; it need not exist."""
@@ -219,25 +222,41 @@ class Offers:
         ]
         visible = await self._sight.of(call, principal, served)
         seen = [pin for (_, pin), yes in zip(served, visible, strict=True) if yes]
-        found = self._named_alone(seen, call.profile)
-        # While policy was asked, it or the pins may have become others.
+        found = await self._named_alone(seen, call.profile)
+        # While policy was asked and all was worded, it or the pins may have become others.
         if self._inventory() is inventory and self._sight.standing(call, principal) == standing:
             self._lists.put(key, found, _PLACE * len(found))
         return found
 
-    def _inventory(self) -> Inventory:
-        """Return the pins as they are now, sorted out."""
+    def _pinned(self) -> Sequence[Pin]:
+        """Return all pins as they are now."""
         version = self._pins.version
-        if self._sorted is None or self._sorted.version != version:
-            self._lists.clear()
-            self._sorted = Inventory.of(version, self._pins.all(), self._identities)
-        return self._sorted
+        if self._all is None or self._all[0] != version:
+            self._all = version, self._pins.all()
+        return self._all[1]
 
-    def _named_alone(self, seen: Sequence[Pin], client: Profile) -> Sequence[Offer]:
+    def _inventory(self) -> Inventory:
+        """Return what is approved of the pins as they are now, sorted out."""
+        version = self._pins.version
+        if self._sorted is None or self._sorted[0] != version:
+            before = self._sorted[1] if self._sorted else None
+            found = Inventory.of(self._pinned(), self._identities, before)
+            if found is not before:
+                self._lists.clear()
+            self._sorted = version, found
+        return self._sorted[1]
+
+    async def _named_alone(self, seen: Sequence[Pin], client: Profile) -> Sequence[Offer]:
         """Return what is offered of `seen`: whatever has a name to itself."""
         offers: dict[str, list[Offer]] = {}
+        pace = Pace()
         for pin in seen:
-            if pin.approved is not None and _is_for_all(pin.target, pin.approved.definition):
+            if pin.approved is None:
+                continue
+            if pace.is_due:
+                await pace.turn()
+            pace.hand(len(pin.approved.definition.text))
+            if _is_for_all(pin.target, pin.approved.definition):
                 hosts = tuple(self._portable.get(pin.target.server, ()))
                 offer = _offer(pin.target, pin.approved.definition, client, pin.profile, hosts)
                 offers.setdefault(offer.name, []).append(offer)

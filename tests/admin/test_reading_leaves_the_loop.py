@@ -12,6 +12,7 @@ import pytest
 
 from gateway.admin import discovery, labels, pin_rows, pins, standing
 from gateway.admin.lock import LockSigner
+from gateway.admin.pins import PinDesk
 from gateway.domain.tools import PinStatus
 from gateway.storage import encoding
 from tests.admin.test_approval_desk import ADA, Desk, question
@@ -80,6 +81,31 @@ async def test_what_nobody_looked_at_first_is_approved_beside_the_loop(
         EMMA, server="mail", reviewed=[reviewed(text="Sends mail. To all.")]
     )
     assert beside(read) == ["classify"]
+
+
+async def test_all_pins_are_told_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    await world.show(sighting())
+    await world.pin_desk.approve(EMMA, server="mail", reviewed=[reviewed()])
+    lock = await world.pin_desk.export(USER)
+    threads = set()
+    looked = PinDesk._all
+
+    def noting(desk: PinDesk, server: str | None) -> Any:
+        threads.add(threading.get_ident())
+        return looked(desk, server)
+
+    monkeypatch.setattr(PinDesk, "_all", noting)
+    for work in (
+        world.pin_desk.list(USER),
+        world.pin_desk.review(USER),
+        world.pin_desk.check(USER, lock=lock),
+        world.pin_desk.export(USER),
+    ):
+        threads.clear()
+        await work
+        assert threads
+        assert threading.get_ident() not in threads
 
 
 async def test_a_lock_file_is_sealed_and_opened_beside_the_loop(

@@ -1,5 +1,6 @@
 """How tools are searched for: as the caller says, or the operator, and the answer says how it was."""
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -162,6 +163,38 @@ async def test_a_list_follows_what_is_approved_and_what_policy_says() -> None:
         Verdict.DENY if question["target"]["name"] == "read" else Verdict.ALLOW
     )
     assert (await searched(site))[2] == ["notes__read_all"]
+
+
+async def test_what_nobody_approved_changes_nothing_for_anybody() -> None:
+    """A server shows as much of it, and as often, as it likes."""
+    site = await Site().furnish()
+    call = site.call("tools/list", {})
+    tools, listed = site.offers.approved_tools(), await site.offers.of(call, ALICE, Kind.TOOL)
+    for description in ("One.", "Another."):
+        await site.show(NOTES, tool("read_all", description=description), approve=False)
+        assert site.offers.approved_tools() is tools
+        assert await site.offers.of(call, ALICE, Kind.TOOL) is listed
+    await site.show(NOTES, tool("read_all"))
+    assert len(site.offers.approved_tools()) > len(tools)
+    assert len(await site.offers.of(call, ALICE, Kind.TOOL)) == len(listed) + 1
+
+
+async def test_others_have_their_turn_while_much_is_offered() -> None:
+    site = await Site().furnish()
+    await site.show(NOTES, *(tool(f"t{number}") for number in range(500)))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    seen = [pin for pin in site.house.pins.all() if pin.target.server == NOTES]
+    await site.offers._named_alone(seen, Profile.MODERN)
+    beside.cancel()
+    assert turns >= 7
 
 
 async def test_a_list_is_not_kept_that_policy_changed_under() -> None:
