@@ -30,7 +30,7 @@ class Departures:
         lacking: Callable[[ApprovalRequest], str],
         clock: Clock,
     ) -> None:
-        """`lacking` says who of those whose question it is is not there any more.
+        """`lacking` says who of those whose question it is was not there since it was asked.
 
         By `claims` one gateway ends a question: all that share the store find it.
         """

@@ -35,12 +35,13 @@ class StandingDesk:
         rules: Callable[[], ApprovalRules],
         issuer: str,
         clock: Clock,
-        barred: Callable[[StandingAnswer], Awaitable[str]],
+        barred: Callable[[StandingAnswer, float], Awaitable[str]],
         approved: Callable[[StandingAnswer], bool] = lambda _: True,
     ) -> None:
         """Take our own `issuer`, and what says whether a tool is still `approved` as it was.
 
-        `barred` says why those whose calls an answer is for cannot make any, or nothing.
+        `barred` says why those whose calls an answer is for cannot make any, or could not since then, or
+        nothing.
         By `claims` one gateway records an end: all that share the answers find it.
         """
         self._answers = answers
@@ -156,7 +157,7 @@ class StandingDesk:
         )
         if not self._approved(answer):
             raise Denied("no answer to this question can stand: the tool is defined otherwise now")
-        if why := await self._barred(answer):
+        if why := await self._barred(answer, request.asked_at):
             raise Denied(
                 f"no answer to this question can stand: {why}; let them in again, and answer what"
                 " their next call asks"
@@ -176,7 +177,7 @@ class StandingDesk:
             raise Denied("the earlier answer to this question has just ended; say it again")
         await self._answers.give(answer)
         # What was revoked since it was looked at has ended only what stood by then.
-        if why := await self._barred(answer):
+        if why := await self._barred(answer, answer.given_at):
             await self._answers.end(answer.id, why)
 
     async def settle(self) -> int:

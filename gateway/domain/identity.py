@@ -261,6 +261,22 @@ class User:
     created_at: float
     created_by: str
     disabled: bool = False
+    disabled_at: float = 0.0
+    """When they last were, in seconds since the epoch, whether or not they are still; 0 for never."""
+
+
+@value
+class Absence:
+    """Who of those whom something was allowed to was not there last."""
+
+    who: str = ""
+    """In a few words; empty where nobody lacked ever, as far as is known."""
+    until: float = 0.0
+    """Seconds since the epoch; without end where they are not there still."""
+
+    def since(self, moment: float) -> str:
+        """Return who was not there at any time after `moment`; nothing if all were."""
+        return self.who if self.until > moment else ""
 
 
 def acting(client: Client, user: User) -> Actor:

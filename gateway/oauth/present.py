@@ -1,7 +1,9 @@
 """Whether those whom something was allowed to are still there."""
 
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Callable, Iterator, Mapping
 
+from gateway.domain.identity import Absence
 from gateway.oauth.builtin import with_builtin
 from gateway.ports.identity import ClientStore, UserStore
 
@@ -14,10 +16,10 @@ class Present:
         *,
         users: UserStore,
         clients: ClientStore,
-        planes: Callable[[], Collection[str]],
+        planes: Callable[[], Mapping[str, float]],
         elsewhere: bool,
     ) -> None:
-        """`planes` names those that may ask: planes, and hosts that invoke interceptors.
+        """`planes` names those that may ask, planes and hosts that invoke interceptors, and since when.
 
         With `elsewhere` another authorization server knows people, and few or none are stored here.
         """
@@ -26,20 +28,33 @@ class Present:
         self._planes = planes
         self._elsewhere = elsewhere
 
-    def lacking(self, *, plane: str, user_id: str, client_id: str, client_name: str) -> str:
-        """Return who is not there any more, in a few words; nothing if all are.
+    def absence(self, *, plane: str, user_id: str, client_id: str, client_name: str) -> Absence:
+        """Return who was not there last, and until when: also where they are there again.
 
         What is empty was nobody. A plane may have spoken for people and clients who were never known
         here: of such a client the id is also the name.
         """
-        if plane and plane not in self._planes():
-            return "the plane was removed"
-        if user_id:
-            user = self._users.find(user_id)
-            if user is None and not self._elsewhere:
-                return "the person was removed"
-            if user is not None and user.disabled:
-                return "the person was disabled"
-        if client_name != client_id and self._find_client(client_id) is None:
-            return "the client was removed"
-        return ""
+        found = [*self._of_plane(plane), *self._of_person(user_id)]
+        if client_name != client_id:
+            found += self._of_client(client_id)
+        return max(found, key=lambda one: one.until, default=Absence())
+
+    def _of_plane(self, plane: str) -> Iterator[Absence]:
+        if plane:
+            yield Absence(who="the plane was removed", until=self._planes().get(plane, math.inf))
+
+    def _of_person(self, user_id: str) -> Iterator[Absence]:
+        user = self._users.find(user_id) if user_id else None
+        if user is not None:
+            until = math.inf if user.disabled else user.disabled_at
+            yield Absence(who="the person was disabled", until=until)
+        elif user_id and not self._elsewhere:
+            yield Absence(who="the person was removed", until=math.inf)
+
+    def _of_client(self, client_id: str) -> Iterator[Absence]:
+        client = self._find_client(client_id)
+        if client is None:
+            yield Absence(who="the client was removed", until=math.inf)
+        else:
+            # Whoever comes by its id is it no more, also where its document says something else.
+            yield Absence(who="the client is another one by now", until=client.created_at)

@@ -17,7 +17,7 @@ from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.bounded import Bounded
 from gateway.domain.calls import Call, Permit, octets_of_call, octets_of_permit
 from gateway.domain.flow import NOWHERE, Run, RunHandle, RunHint, RunId, RunState, Source, Task
-from gateway.domain.identity import Principal
+from gateway.domain.identity import Absence, Principal
 from gateway.domain.labels import Label
 from gateway.domain.planes import Debt, Plane, Reports
 from gateway.domain.scripts import ScriptId
@@ -56,6 +56,8 @@ class Owed:
     trail: Trail
     octets: int
     """What it takes to keep it."""
+    at: float
+    """When it was allowed."""
 
 
 class Debts:
@@ -136,12 +138,13 @@ class Debts:
             GatewayError: As `record` says; nothing is owed.
 
         """
-        due = self._clock() + plane.report_within_s
+        now = self._clock()
+        due = now + plane.report_within_s
         intent = trail.intent(owes=(worst, due))
         source = source_of(permit, worst, intent.id)
         debt = Debt(decision=permit.decision.id, run=permit.run.id, source=source, due=due)
         octets = octets_of_permit(permit)
-        owed = Owed(debt=debt, plane=plane.name, permit=permit, trail=trail, octets=octets)
+        owed = Owed(debt=debt, plane=plane.name, permit=permit, trail=trail, octets=octets, at=now)
         if plane.reports is Reports.NONE:
             await record(intent)
             trail.sent = True
@@ -210,21 +213,21 @@ class Debts:
                 if one[1] in self._open:  # it is being reported, or that could not be recorded
                     heappush(self._due, one)
 
-    async def end_without(self, lacking: Callable[[str, Principal], str]) -> None:
-        """Raise for good what is owed where somebody is not there any more, as `lacking` says.
+    async def end_without(self, absence: Callable[[str, Principal], Absence]) -> None:
+        """Raise for good what is owed where somebody was not there since it was, as `absence` says.
 
         Raises:
             AuditUnavailable: It is not durable; what is left is owed still.
 
         """
-        lacking = cache(lacking)
+        absence = cache(absence)
         # By which value it is before that: many calls are of one, and to compare them all takes long.
-        looked: dict[tuple[str, int], str] = {}
+        looked: dict[tuple[str, int], Absence] = {}
         for owed in [*self._open.values()]:
             of = owed.plane, id(owed.permit.principal)
             if of not in looked:
-                looked[of] = lacking(owed.plane, owed.permit.principal)
-            if who := looked[of]:
+                looked[of] = absence(owed.plane, owed.permit.principal)
+            if who := looked[of].since(owed.at):
                 await self._given_up(owed, f"{who} before anything was reported")
 
     async def _given_up(self, owed: Owed, why: str) -> None:

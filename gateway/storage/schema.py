@@ -71,6 +71,7 @@ IDENTITY: Final = Tables(
         "m006_proven_for",
         "m007_lost",
         "m008_ended",
+        "m009_disabled_at",
     ),
 )
 

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from gateway.admin.departures import Departures
 from gateway.admin.journal import Journal
 from gateway.domain.approvals import ApprovalRequest
-from gateway.domain.identity import Principal
+from gateway.domain.identity import Absence, Principal
 from gateway.errors import GatewayError
 from gateway.oauth.present import Present
 from gateway.pipeline.debts import Debts
@@ -25,11 +25,13 @@ async def ended_with_whom(
     identity: Identity,
     debts: Debts,
     questions: ApprovalStore,
-    planes: Callable[[], Collection[str]],
+    planes: Callable[[], Mapping[str, float]],
     *,
     elsewhere: bool,
 ) -> None:
     """End, until cancelled, what is owed or asked by clients, people and planes that are gone.
+
+    Whoever was, and is there again when it is looked, has nothing of before all the same.
 
     `elsewhere` is as `Present` has it.
     """
@@ -38,8 +40,8 @@ async def ended_with_whom(
         users=stores.users, clients=stores.clients, planes=planes, elsewhere=elsewhere
     )
 
-    def of_call(plane: str, principal: Principal) -> str:
-        return present.lacking(
+    def of_call(plane: str, principal: Principal) -> Absence:
+        return present.absence(
             plane=plane,
             user_id=principal.user_id,
             client_id=principal.client_id,
@@ -47,12 +49,13 @@ async def ended_with_whom(
         )
 
     def of_question(request: ApprovalRequest) -> str:
-        return present.lacking(
+        found = present.absence(
             plane=request.plane,
             user_id=request.user_id,
             client_id=request.client_id,
             client_name=request.client_name,
         )
+        return found.since(request.asked_at)
 
     journal = Journal(identity.store.audit, clock=now, new_id=new_id)
     departures = Departures(

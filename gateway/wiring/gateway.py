@@ -119,6 +119,8 @@ class Gateway:
         self._metrics.count_owed(lambda: self._carried.debts.held)
         self._alike = Alike(identity.store.board, lambda: self._config)
         self._current: Tenure | None = None
+        self._planes: Mapping[str, float] = {}
+        """Those that may ask, and since when they do without a break; 0 for since the start."""
         self._ending: set[asyncio.Task[None]] = set()
         self._reloads = Turns(self._take_up)
 
@@ -127,6 +129,7 @@ class Gateway:
         """Put the first configuration in force and open the door for the command line."""
         self._current = await Tenure.begin(self._config, self.build, self._metrics)
         self._carried.links.watched = self._current.runtime.crawler.known
+        self._planes = dict.fromkeys(self._current.runtime.names_of_planes, 0.0)
         self._current.runtime.announce()
         self.happened.stands_still(self._lasting.stop.holds)
         watching = begun(self._identity.watch(), "watching identity providers")
@@ -200,7 +203,7 @@ class Gateway:
             self._identity,
             self._carried.debts,
             self._lasting.approvals,
-            lambda: self._tenure.runtime.names_of_planes,
+            lambda: self._planes,
             elsewhere=self._config.auth.external is not None,
         )
 
@@ -293,6 +296,8 @@ class Gateway:
             raise
         # Nothing is awaited between: what the retired one has in force is not newer.
         self._current = tenure
+        names = tenure.runtime.names_of_planes
+        self._planes = {name: self._planes.get(name, now()) for name in names}
         tenure.runtime.succeed(retired.runtime)
         self._carried.links.watched = tenure.runtime.crawler.known
         before, self._config = self._config, config

@@ -117,7 +117,7 @@ def standing(
     present = Present(
         users=stores.users,
         clients=stores.clients,
-        planes=lambda: (),
+        planes=dict,
         elsewhere=config().auth.external is not None,
     )
     desk_journal = AdminJournal(store.audit, clock=now, new_id=new_id, place=store.log.placed)
@@ -210,12 +210,13 @@ def _sources(identity: Identity, run: RunId) -> Sequence[Source]:
     return () if found is None else found.run.sources
 
 
-async def barred(grants: GrantStore, present: Present, answer: StandingAnswer) -> str:
-    """Return why those whose calls `answer` is for may make none; nothing if they may."""
+async def barred(grants: GrantStore, present: Present, answer: StandingAnswer, since: float) -> str:
+    """Return why those whose calls `answer` is for may make none, or could not `since` then."""
     user_id, client_id = answer.user_id, answer.client_id
-    why = present.lacking(
+    absence = present.absence(
         plane="", user_id=user_id, client_id=client_id, client_name=answer.client_name
     )
+    why = absence.since(since)
     if why or not user_id:
         return why
     withdrawn = await asyncio.to_thread(grants.withdrawn, user_id, client_id)

@@ -105,7 +105,7 @@ class Desk:
             policy=self.policy,
         )
 
-    async def _barred(self, _answer: StandingAnswer) -> str:
+    async def _barred(self, _answer: StandingAnswer, _since: float) -> str:
         why, *later = *self.barred, ""
         self.barred = later
         return why

@@ -694,7 +694,7 @@ async def opened(
         await store.close()
 
 
-async def nobody_barred(_answer: StandingAnswer) -> str:
+async def nobody_barred(_answer: StandingAnswer, _since: float) -> str:
     return ""
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import pytest
 
 from gateway.domain.audit import AuditRecord, LogEntry
 from gateway.domain.decisions import Verdict
-from gateway.domain.identity import Principal
+from gateway.domain.identity import Absence, Principal
 from gateway.domain.labels import ToolRule
 from gateway.errors import AuditUnavailable
 from gateway.pipeline import debts
@@ -26,8 +27,11 @@ async def house() -> House:
     return house
 
 
-def of_plane(name: str) -> Callable[[str, Principal], str]:
-    return lambda plane, _: "the plane was removed" if plane == name else ""
+GONE = Absence(who="the plane was removed", until=math.inf)
+
+
+def of_plane(name: str) -> Callable[[str, Principal], Absence]:
+    return lambda plane, _: GONE if plane == name else Absence()
 
 
 async def test_what_a_removed_plane_owes_is_raised_for_good_and_on_record(house: House) -> None:
@@ -51,16 +55,29 @@ async def test_what_anybody_else_owes_stays(house: House) -> None:
     assert (await report(house, named, text("fine"))).decision is True
 
 
+async def test_what_was_owed_before_somebody_was_away_ends_also_when_they_are_there_again(
+    house: House,
+) -> None:
+    named = await allowed(house)
+    (owed,) = house.debts._open.values()
+    back = replace(GONE, until=owed.at)
+    await house.debts.end_without(lambda *_: back)
+    assert [one.decision for one in house.owed.kept.values()] == [named]
+    back = replace(GONE, until=owed.at + 1)
+    await house.debts.end_without(lambda *_: back)
+    assert house.owed.kept == {}
+
+
 async def test_who_made_the_call_is_told_apart(house: House) -> None:
     await allowed(house)
     asked: list[Principal] = []
 
-    def lacking(_: str, principal: Principal) -> str:
+    def absence(_: str, principal: Principal) -> Absence:
         asked.append(principal)
-        return ""
+        return Absence()
 
     await allowed(house, "send")
-    await house.debts.end_without(lacking)
+    await house.debts.end_without(absence)
     assert [(one.subject, one.client_id) for one in asked] == [(ALICE.subject, ALICE.client_id)]
     assert len(house.owed.kept) == 2
 
@@ -148,7 +165,7 @@ async def test_of_two_who_had_one_name_only_who_was_removed_has_it_ended(house: 
     was = replace(owed.permit, principal=replace(owed.permit.principal, user_id="u_gone"))
     house.debts._open[gone] = replace(owed, permit=was)
     await house.debts.end_without(
-        lambda _, principal: "the person was removed" if principal.user_id == "u_gone" else ""
+        lambda _, principal: GONE if principal.user_id == "u_gone" else Absence()
     )
     assert list(house.debts._open) == [other]
 

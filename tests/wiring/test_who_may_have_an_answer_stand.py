@@ -29,6 +29,11 @@ def without_client(stores: IdentityStores) -> None:
     stores.clients.remove("c_1")
 
 
+def disabled_for_a_moment(stores: IdentityStores) -> None:
+    stores.users.change("u_1", disabled=True, at=NOW + 1)
+    stores.users.change("u_1", disabled=False, at=NOW + 1)
+
+
 def granted_anew(stores: IdentityStores) -> None:
     revoked(stores)
     stores.grants.begin_family(grant("g_2", user_id="u_1", client_id="c_1"), None)
@@ -43,8 +48,9 @@ def granted_anew(stores: IdentityStores) -> None:
         (without_client, "the client was removed"),
         (revoked, "what the person granted the client was revoked"),
         (granted_anew, ""),
+        (disabled_for_a_moment, "the person was disabled"),
     ],
-    ids=["nothing", "disabled", "removed", "no client", "revoked", "granted anew"],
+    ids=["nothing", "disabled", "removed", "no client", "revoked", "granted anew", "for a moment"],
 )
 async def test_it_stands_for_those_who_may_call(
     tmp_path: Path, happened: Callable[[IdentityStores], None], why: str
@@ -54,11 +60,10 @@ async def test_it_stands_for_those_who_may_call(
         stores.users.add(user("emma", id="u_1"))
         stores.clients.add(Client(id="c_1", name="Agent", created_at=NOW, created_by="root"))
         stores.grants.begin_family(grant("g_1", user_id="u_1", client_id="c_1"), None)
-        present = Present(
-            users=stores.users, clients=stores.clients, planes=lambda: (), elsewhere=False
-        )
+        present = Present(users=stores.users, clients=stores.clients, planes=dict, elsewhere=False)
         happened(stores)
-        assert await barred(stores.grants, present, answer()) == why
-        assert await barred(stores.grants, present, answer(user_id="", client_name="c_1")) == ""
+        of_itself = answer(user_id="", client_name="c_1")
+        assert await barred(stores.grants, present, answer(), NOW) == why
+        assert await barred(stores.grants, present, of_itself, NOW) == ""
     finally:
         stores.close()

@@ -362,3 +362,12 @@ END;
 def m008_ended(database: Database) -> None:
     """Count how often rights of anybody have ended."""
     run_script(database, _ENDED)
+
+
+_DISABLED_AT = "ALTER TABLE users ADD COLUMN disabled_at REAL NOT NULL DEFAULT 0;"
+
+
+@migrations()
+def m009_disabled_at(database: Database) -> None:
+    """Keep when somebody was last disabled, for what was theirs before."""
+    run_script(database, _DISABLED_AT)

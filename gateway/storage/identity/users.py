@@ -98,11 +98,15 @@ class UserTables:
         disabled: bool | None = None,
         at: float,
     ) -> User:
-        """Change what is given. Disabling also ends what they have begun, and revokes grants."""
+        """Change what is given. Disabling also ends what they have begun, and revokes grants.
+
+        That they were disabled stays known when they are not any more.
+        """
         given = {
             "groups": None if groups is None else listed(sorted(groups)),
             "os_user": os_user,
             "disabled": None if disabled is None else int(disabled),
+            "disabled_at": at if disabled else None,
         }
         changed = {column: to for column, to in given.items() if to is not None}
 
@@ -224,7 +228,7 @@ def nobody() -> LookupError:
     return LookupError("there is no such person")
 
 
-def _set(connection: Statements, user_id: str, column: str, to: str | int) -> None:
+def _set(connection: Statements, user_id: str, column: str, to: str | float) -> None:
     try:
         connection.execute(f"UPDATE users SET {column} = ? WHERE id = ?", (to, user_id))  # noqa: S608 - fixed names
     except Refused as error:

@@ -160,7 +160,7 @@ IDENTITY: Final = (
     ),
     _kept(
         "users",
-        "id issuer subject name groups os_user password created_at created_by disabled",
+        "id issuer subject name groups os_user password created_at created_by disabled disabled_at",
         identity=True,
     ),
     _kept("links", "link_hash user_id expires_at", identity=True),

@@ -5,7 +5,7 @@ from typing import Final
 
 from gateway.storage.postgres.migrations import Migration, Tables
 
-_NAMES: Final = ("tables", "ended")
+_NAMES: Final = ("tables", "ended", "away")
 
 
 def _script(number: int, name: str) -> str:

@@ -83,7 +83,12 @@ def test_signing_in_again_brings_the_providers_word_of_today_and_nothing_else(st
         )
     )
     assert again == replace(
-        first, name="Emma B.", groups=frozenset({"new"}), os_user="emma", disabled=True
+        first,
+        name="Emma B.",
+        groups=frozenset({"new"}),
+        os_user="emma",
+        disabled=True,
+        disabled_at=NOW,
     )
     assert stores.users.find(first.id) is stores.users.by_subject("https://idp.test", "emma")
     assert stores.users.find(first.id) == again
@@ -120,7 +125,8 @@ def settled(stores):
 
 def test_disabling_ends_sessions_sign_ins_and_grants_of_this_person(stores, elsewhere):
     settled(stores)
-    assert stores.users.change("u_emma", disabled=True, at=NOW + 1) == user(disabled=True)
+    gone = user(disabled=True, disabled_at=NOW + 1)
+    assert stores.users.change("u_emma", disabled=True, at=NOW + 1) == gone
     elsewhere.follow()
     for each in (stores, elsewhere):
         assert each.grants.is_revoked("g_emma", "")
@@ -139,7 +145,8 @@ def test_disabling_ends_sessions_sign_ins_and_grants_of_this_person(stores, else
 def test_enabling_again_revives_no_grant_and_no_session(stores):
     settled(stores)
     stores.users.change("u_emma", disabled=True, at=NOW)
-    assert stores.users.change("u_emma", disabled=False, at=NOW) == user()
+    there = user(disabled_at=NOW)  # which stays known
+    assert stores.users.change("u_emma", disabled=False, at=NOW + 1) == there
     assert stores.grants.is_revoked("g_emma", "")
     assert stores.browsers.session("s_emma", now=NOW) is None
 

@@ -1,0 +1,115 @@
+"""What was asked for somebody ends with them, also where they are there again before anybody has looked."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.domain.approvals import ApprovalState
+from gateway.domain.identity import Client
+from gateway.policy import reload
+from gateway.storage.identity.store import IdentityStores
+from gateway.wiring import departures
+from gateway.wiring.foundation import now
+from gateway.wiring.gateway import Gateway
+from tests.e2e.planes import registered
+from tests.policy.test_policy_saved_meanwhile import nothing_is_told
+from tests.storage.identity.identities import user
+from tests.storage.test_approval_stores import question
+from tests.wiring.test_saved_while_a_reload_builds import Place, running
+
+LONG_AGO = 1.0
+AGENT = Client(id="c_1", name="Agent", created_at=LONG_AGO, created_by="root")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setattr(reload, "awatch", nothing_is_told)
+    return Place(tmp_path)
+
+
+def without_client_for_a_moment(stores: IdentityStores) -> None:
+    stores.clients.remove(AGENT.id)
+    stores.clients.add(replace(AGENT, created_at=now()))
+
+
+def disabled_for_a_moment(stores: IdentityStores) -> None:
+    for disabled in (True, False):
+        stores.users.change("u_emma", disabled=disabled, at=now())
+
+
+def changed(stores: IdentityStores) -> None:
+    stores.users.change("u_emma", groups=frozenset({"other"}), at=now())
+
+
+async def state_of(gateway: Gateway) -> ApprovalState:
+    (one,) = gateway._lasting.approvals.all(now=now())
+    return one.state
+
+
+@pytest.mark.parametrize(
+    ("away", "state"),
+    [
+        (changed, ApprovalState.WAITING),
+        (without_client_for_a_moment, ApprovalState.WITHDRAWN),
+        (disabled_for_a_moment, ApprovalState.WITHDRAWN),
+    ],
+)
+async def test_a_question_of_somebody_who_was_away_between_two_looks_ends(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    away: Callable[[IdentityStores], None],
+    state: ApprovalState,
+) -> None:
+    looked, wait = asyncio.Event(), asyncio.sleep
+
+    async def once_looked(seconds: float) -> None:
+        looked.set()
+        await wait(0.01 if seconds == departures._EVERY_S else seconds)
+
+    monkeypatch.setattr(departures, "asyncio", _Sleeping(once_looked))
+    async with running(place) as gateway:
+        stores: Any = gateway._store.identity
+        stores.users.add(user("emma", created_at=LONG_AGO))
+        stores.clients.add(AGENT)
+        await gateway._lasting.approvals.file(question(now=now()))
+        away(stores)  # nobody looks meanwhile
+        for _ in range(3):
+            looked.clear()
+            await asyncio.wait_for(looked.wait(), 60)
+        assert await state_of(gateway) is state
+
+
+class _Sleeping:
+    """Stands in for a module of which one function is looked at."""
+
+    def __init__(self, sleep: Any) -> None:
+        self.sleep = sleep
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+
+async def test_since_when_a_plane_is_there_is_known(place: Place) -> None:
+    both = {
+        name: {**plane, "servers": {"mail": "mail"}}
+        for name, plane in registered(place.file.parent, edge={}, other={}).items()
+    }
+    edge = {"edge": both["edge"]}
+    place.write(planes={"authzen": edge})
+    async with running(place) as gateway:
+        assert gateway._planes == {"edge": 0.0}
+        place.write(planes={"authzen": both})
+        await gateway.take_up()
+        assert gateway._planes["edge"] == 0.0
+        came = gateway._planes["other"]
+        assert 0.0 < came <= now()
+        place.write(planes={"authzen": edge})
+        await gateway.take_up()
+        assert gateway._planes == {"edge": 0.0}
+        place.write(planes={"authzen": both})
+        await gateway.take_up()
+        assert gateway._planes["other"] > came
