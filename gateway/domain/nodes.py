@@ -79,7 +79,7 @@ def amount(content: Any, most: int) -> int:
 def _wide_in(text: bytes) -> int:
     """Return about how many bytes beyond ASCII `text` says, as they are or as escapes."""
     said = 0 if text.isascii() else len(text.translate(None, _ASCII))
-    return said + 2 * text.count(b"\\u")
+    return said + (2 * text.count(b"\\u") if b"\\" in text else 0)
 
 
 def objects_in(content: Any) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from gateway.dlp.masking import Masker
 from gateway.domain._value import value
 from gateway.domain.calls import AccessRequest, Form, Permit
 from gateway.domain.decisions import Decision, Duty, Obligation
@@ -472,14 +471,22 @@ class Release:
         sealed: Sealed = _as_it_is,
         before: str = "",
     ) -> bytes:
-        """Return what `_rewritten` does, beside the loop where that is much."""
-        who, nodes = permit.principal.person, weight(message.data)
+        """Return `message` saying `content` with `duties` met: its own bytes, if they ask nothing."""
+        who, member = permit.principal.person, _MEMBER[carrier]
         masker = self._duties.masker(permit, duties) if duties else None
-        if masker is not None:
-            nodes = max(nodes, MASKING)
-        return await finished(
-            who, nodes, _rewritten, duties, message, carrier, content, (sealed, masker, before)
-        )
+        if masker is None and not any(one.duty in _REWRITES for one in duties):
+            told = sealed(content)
+            if told is message.content.get(member):
+                return message.data
+            return await finished(who, weight(message.data), with_member, message, member, told)
+        nodes = weight(message.data) if masker is None else MASKING
+
+        def rewritten() -> bytes:
+            return with_member(
+                message, member, sealed(meet(duties, content, carrier, masker, before))
+            )
+
+        return await finished(who, nodes, rewritten)
 
     async def _list(
         self, permit: Permit, operation: Operation, message: ServerMessage, trail: Trail
@@ -565,20 +572,3 @@ def _require_progress(params: Mapping[str, Any], result: Mapping[str, Any]) -> N
         raise UpstreamFailed("the upstream server's list does not end", detail=str(cursor)[:100])
     if not within(cursor):
         raise UpstreamFailed("the upstream server's list goes on under too long a name")
-
-
-def _rewritten(
-    obligations: tuple[Obligation, ...],
-    message: ServerMessage,
-    carrier: Carrier,
-    content: Mapping[str, Any],
-    last: tuple[Sealed, Masker | None, str],
-) -> bytes:
-    """Return `message` saying `content` with the obligations met: its own bytes, if they ask nothing."""
-    member = _MEMBER[carrier]
-    sealed, masker, before = last
-    if masker is None and not any(one.duty in _REWRITES for one in obligations):
-        told = sealed(content)
-        same = told is message.content.get(member)
-        return message.data if same else with_member(message, member, told)
-    return with_member(message, member, sealed(meet(obligations, content, carrier, masker, before)))

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import re2
+
 from gateway.domain.alike import Room, begins, nearly, reads_as
 from gateway.domain.calls import Form
 from gateway.domain.vocabulary import confusing, is_ours, names_in
@@ -17,10 +19,13 @@ from gateway.wire.server_message import ServerMessage, parsed_message, require_p
 _META: Final = "_meta"
 _FRAME: Final = names_in("message")
 _FRAME_OF_AN_ANSWER: Final = _FRAME - {"params"}
-_HINTS: Final = (b"douane", b"decision_id", b"approval_id", b"reasons", b'"error"', b"\\u")
-"""One of these stands in every ASCII text that could hold a name of ours, without what names are compared without."""
-_UNSEEN: Final = (rb"\r", rb"\b", rb"\f", rb"\n", rb"\t")
-"""The first before the others: what one of them leaves behind a backslash may begin a hint."""
+_HINTS: Final = ("douane", "decision_id", "approval_id", "reasons", '"error"', r"\u")
+"""One of these stands in every ASCII text that could hold a name of ours, whatever stands between its letters
+that names are compared without."""
+_BETWEEN: Final = r"(?:[ \x7f]|\\[bfnrt])*"
+_HINTED: Final = re2.compile(
+    "(?i)" + "|".join(_BETWEEN.join(map(re2.escape, one)) for one in _HINTS)
+)
 _OF_A_REFUSAL: Final = ({"decisionid"}, {"approvalid"}, {"code", "reasons"})
 """Members of our refusals that nobody else has a reason to send, or not together; as `nearly` has them."""
 _OUR_CODES: Final = frozenset(told.rpc_code for told in CODES.values())
@@ -95,14 +100,7 @@ def asks_in_our_name(result: Mapping[str, Any]) -> bool:
 
 def _may_speak_for_us(data: bytes) -> bool:
     """Whether it is worth looking: in plain ASCII without these words nothing is in our name."""
-    if not data.isascii():
-        return True
-    shown = data.lower()
-    for unseen in _UNSEEN:
-        shown = shown.replace(unseen, b"")
-    # Prose has a space for every five letters: they are taken out at once, and not one by one.
-    shown = shown.translate(None, b" ")
-    return any(hint in shown for hint in _HINTS)
+    return not data.isascii() or _HINTED.search(data) is not None
 
 
 def _speaks_for_us(content: Any) -> bool:

@@ -59,7 +59,9 @@ async def test_a_forged_refusal_is_taken_out_wherever_it_stands(house, content, 
     assert b"evil" not in (await house.handle(house.call())).bytes
 
 
-@pytest.mark.parametrize("name", ["dou ane/refusal", "D o u a n e/x", "dou\tane/x", "\ndouane/x"])
+@pytest.mark.parametrize(
+    "name", ["dou ane/refusal", "D o u a n e/x", "dou\tane/x", "\ndouane/x", "dou\x7fane/x"]
+)
 async def test_blanks_in_a_name_of_ours_hide_nothing(house, name):
     told = {**text("a"), "structuredContent": {"_meta": {name: "evil"}}}
     house.server.answer = lambda permit: result(permit, told)
@@ -76,14 +78,14 @@ async def test_nor_do_line_breaks_between_its_letters(house, between):
 _FORMERLY = re.compile(rb"\\[bfnrt]")
 
 
-@given(st.lists(st.sampled_from(["\\", *"bfnrtu ", *map(bytes.decode, in_our_name._HINTS)])))
+@given(st.lists(st.sampled_from(["\\", *"bfnrtu ", *in_our_name._HINTS])))
 @example(["\\", "\\", "b", "reasons"])
 @example(["\\", "\\", "r", "reasons"])
 @example(["\\", "\\", " ", "reasons"])
 def test_no_escape_hides_more_than_it_did_taken_out_in_one_go(parts: list[str]) -> None:
     data = "".join(parts).encode()
     shown = _FORMERLY.sub(b"", data).translate(None, b" ")
-    if any(hint in shown for hint in in_our_name._HINTS):
+    if any(hint.encode() in shown for hint in in_our_name._HINTS):
         assert in_our_name._may_speak_for_us(data)
 
 
