@@ -37,7 +37,12 @@ def beside(
         return NOTHING
     found = _Found()
     _in_params(found, message, given, templates, asked=asked, declared=frozenset(declared()))
-    if about := dict(remarks(message.params)):
+    about = {
+        name: inner
+        for name, inner in remarks(message.params)
+        if not (name == _MARK and isinstance(inner, int))
+    }
+    if about:
         found.answers += _said(about, "$._meta", _OF_EVERY_CALL)
     if wary:
         found.answers += [
@@ -82,8 +87,10 @@ def _in_params(
 
 
 _NONE: frozenset[str] = frozenset()
-_OF_EVERY_CALL: Final = frozenset({"progressToken"})
-"""Of `_meta`: what the protocol names there itself."""
+_MARK: Final = "progressToken"
+_OF_EVERY_CALL: Final = frozenset({_MARK})
+"""Of `_meta`: what the protocol names there itself. A count, as clients have it, tells nobody anything where
+nobody has read anything; whoever is wary looks at it all the same."""
 _SILENT: Final = frozenset({Part.PROTOCOL, Part.ARGUMENTS})
 """What says nothing beside: its form is fixed, or rules of its tool speak of it."""
 

@@ -448,3 +448,17 @@ async def test_names_that_are_known_say_something_by_their_order(house: House, m
             chain = {("uri", "text")[int(one)]: chain}
         _, flow = await flow_of(house, "prompts/get", {"name": "greet", member: {"q": chain}})
         assert any(one["proof"] == "none" for one in flow["destinations"]) is asks
+
+
+@pytest.mark.parametrize(
+    ("token", "wary", "looked_at"),
+    [(7, False, False), (7, True, True), ("7", False, True), ("7", True, True)],
+)
+def test_a_count_for_a_token_is_looked_at_where_somebody_could_tell_something_by_it(
+    house, token, wary, looked_at
+):
+    message = house.call(_meta={"progressToken": token}).message
+    found = beside(
+        message, given=lambda _: False, asked=lambda _: False, templates=tuple, wary=wary
+    )
+    assert bool(found.answers) == looked_at
