@@ -17,7 +17,7 @@ from gateway.builtin.offers import Offer, Offers, require_room
 from gateway.builtin.shelf import of_client
 from gateway.domain._value import value
 from gateway.domain.bounded import Bounded, digest_of
-from gateway.domain.calls import AGGREGATE, Call, OriginKind, Permit
+from gateway.domain.calls import Call, OriginKind, Permit
 from gateway.domain.descriptions import NO_GUIDANCE, Guidance, Reader, description_id
 from gateway.domain.document import Document
 from gateway.domain.identity import Principal
@@ -233,7 +233,7 @@ class Descriptions:
     # The gate.
 
     async def require_read(self, call: Call, principal: Principal, pinned: Pinned) -> None:
-        """Return if `call`, of a tool, is of none that its caller was told of only briefly.
+        """Return if `call`, of a tool in front of all servers, is of none that its caller was told of only briefly.
 
         Raises:
             DescriptionRequired: It is of one.
@@ -242,8 +242,8 @@ class Descriptions:
 
         """
         target = pinned.manifest.target
-        if call.endpoint != AGGREGATE or target.server == OWN:
-            return
+        if target.server == OWN:
+            return  # what we list of ourselves is always whole
         name = public_name(target)
         if self._is_core(name) or not await self.are_in_force(call, principal):
             return

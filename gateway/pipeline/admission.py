@@ -5,8 +5,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from gateway.domain.calls import AccessRequest, Call, Form, OriginKind, Permit
+from gateway.domain.calls import AGGREGATE, AccessRequest, Call, Form, OriginKind, Permit
 from gateway.domain.decisions import Decision, Duty, Verdict
+from gateway.domain.document import Document
 from gateway.domain.epoch import Epoch
 from gateway.domain.flow import Run, RunHint
 from gateway.domain.identity import Principal
@@ -30,7 +31,7 @@ from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.counts import Due
 from gateway.pipeline.decide import permit_for, protocol_permit, told
 from gateway.pipeline.following import without_followed
-from gateway.pipeline.grants import Grants
+from gateway.pipeline.grants import UNHELD, Grants
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.prepared import NEVER, Prepared, PreparedCalls
 from gateway.pipeline.questions import Questions
@@ -67,7 +68,8 @@ from gateway.wire.operations import (
 )
 from gateway.wire.outgoing import said
 from gateway.wire.own import says_program, told_us
-from gateway.wire.param_headers import require_params_agree
+from gateway.wire.param_headers import mirrors, require_params_agree
+from gateway.wire.rounds import BROUGHT_BACK
 from gateway.wire.session import not_found, unseal
 
 _IMPLIED = {"tools:call": ("tools:list",)}
@@ -176,11 +178,13 @@ class Admission:
         principal = await self._authenticated(call, trail)
         if principal.script is not None:
             call = trail.placed(self._placed(call, principal.script))
-        call = self._rounds.opened(call, principal)
+        if not BROUGHT_BACK.isdisjoint(call.message.params):
+            call = self._rounds.opened(call, principal)
         operation = find(Sender.CLIENT, call.message.method) if follows else _operation(call)
         session = None if call.session is None else self._unsealed(call, call.session, principal)
         run = trail.run(await self._runs.of(principal, RunHint(handle=call.run_hint)))
-        principal = self._selections.applied(call, principal, session, run.id)
+        if call.endpoint == AGGREGATE:
+            principal = self._selections.applied(call, principal, session, run.id)
         if call.message.form is not Form.RESPONSE and (
             operation is None or operation.handling is Handling.PROTOCOL
         ):
@@ -202,12 +206,19 @@ class Admission:
             if operation is None:
                 return await self._answer(call, principal, run, session, trail)
             known = await self._known(call, principal, operation, trail, follows=follows)
-            call = await self._restored(call, principal, run, known.pin, trail)
+            call = await self._restored(call, principal, run, known, trail)
             access, due = await self._access(call, principal, run, known, trail=trail)
         except BaseException:
             await self._screened(principal, trail)  # it may have ended before anybody looked
             raise
-        usable = await self._grants.covering(access)
+        return await self._permitted(access, due, session, trail)
+
+    async def _permitted(
+        self, access: AccessRequest, due: Sequence[Due], session: str | None, trail: Trail
+    ) -> Permit:
+        """Decide on a call (stage 7), and charge what it would use."""
+        call = access.call
+        usable = UNHELD if call.script is None else await self._grants.covering(access, call.script)
         granted: Granted | None = None
         decision = await self._decided(access, trail)
         if decision.verdict is not Verdict.ALLOW:
@@ -218,11 +229,13 @@ class Admission:
         yes = None if granted is None else granted.approval
         look = self.require_unchanged
         permit = permit_for(access, decision, session, yes=yes, grants=usable, last_look=look)
-        await self._meet_rate_limits(permit, trail)
+        if decision.obligations:
+            await self._meet_rate_limits(permit, trail)
         taken = await self._quotas.take(due, access) if due else None
         try:
-            # Before anything is used up: it may be refused.
-            await self._questions.require_turn(access)
+            if most_nodes(len(call.message.body)) > QUICK_NODES:
+                # Before anything is used up: it may be refused.
+                await self._questions.require_turn(access)
             if trail.failed:
                 self._grants.require_left(call, usable, trail)
                 await self._approvals.require_unused(granted, trail)
@@ -230,7 +243,8 @@ class Admission:
             if taken is not None:
                 taken.give_back()
             raise
-        trail.taken(taken)
+        if taken is not None:
+            trail.taken(taken)
         return permit
 
     async def _known(
@@ -240,7 +254,15 @@ class Admission:
         if follows:
             await self._require_protocol(call, principal, operation)
         known = await self._resolve(call, principal, operation, trail)
-        return await self._refreshed(call, principal, known)
+        if call.server == OWN:
+            return known
+        # Its pin counts once it was compared with a list that is recent enough.
+        await self._catalogs.refresh(call.server, call.profile, known.pin.target.kind, principal)
+        if known.epoch == self._epoch.now:
+            return known
+        pin = self._pins.find(known.pin.target, call.profile) or known.pin
+        # Whether its caller may know of another one, nobody was asked.
+        return known if pin is known.pin else self._looked_up(call, known.target, pin, NEVER)
 
     async def _require_own_words(
         self, call: Call, principal: Principal, run: Run, operation: Operation, trail: Trail
@@ -384,17 +406,6 @@ class Admission:
             error.not_sent = True
             raise
 
-    async def _refreshed(self, call: Call, principal: Principal, known: Prepared) -> Prepared:
-        """Return what is known once its pin was compared with a list that is recent enough."""
-        if call.server == OWN:
-            return known
-        await self._catalogs.refresh(call.server, call.profile, known.pin.target.kind, principal)
-        if known.epoch == self._epoch.now:
-            return known
-        pin = self._pins.find(known.pin.target, call.profile) or known.pin
-        # Whether its caller may know of another one, nobody was asked.
-        return known if pin is known.pin else self._looked_up(call, known.target, pin, NEVER)
-
     def _pin(self, target: Target, profile: Profile) -> Pin | None:
         """Return whatever stands for `target`: a pin, or what we say of a tool of our own."""
         return self._rules.own.get((target, profile)) or self._pins.find(target, profile)
@@ -447,6 +458,7 @@ class Admission:
             target=target,
             pin=pin,
             digest=shown_digest(pin),
+            mirrored=_mirrored(pin),
             subject=self._questions.subject(target, pin),
             pinned=pinned,
             approved=None if pinned is None else self._schemas.of(pinned),
@@ -504,8 +516,8 @@ class Admission:
         nodes = most_nodes(len(call.message.body))
         await in_turn(principal.person, nodes, plain)
         if target.kind is Kind.TOOL:
-            if call.origin is not OriginKind.SANDBOX and call.server != OWN:
-                # A program was written from stubs; what we list of ourselves is always whole.
+            if call.endpoint == AGGREGATE and call.origin is not OriginKind.SANDBOX:
+                # A server lists its tools whole, and a program was written from stubs.
                 await self._descriptions.require_read(call, principal, pinned)
             if nodes > QUICK_NODES or not self._schemas.fits(approved, call.message):
                 checked = partial(self._schemas.require_arguments, approved, call.message)
@@ -515,7 +527,7 @@ class Admission:
         dlp = await self._sensitive.in_call(call, principal, run, pin, task)
         if holds_secrets(dlp):
             await self._screened(principal, trail)
-        due = self._quotas.due(call, principal, run, subject)
+        due = self._quotas.due(call, principal, run, subject) if self._quotas.are_set else ()
         usage = self._quotas.facts(due) if due else UNCOUNTED
         access = AccessRequest(
             call=call,
@@ -533,17 +545,17 @@ class Admission:
         return access, due
 
     async def _restored(
-        self, call: Call, principal: Principal, run: Run, pin: Pin, trail: Trail
+        self, call: Call, principal: Principal, run: Run, known: Prepared, trail: Trail
     ) -> Call:
         """Return `call` with values in place of its run's tokens, once its headers agree with what it says."""
-        if pin.target.kind is Kind.TOOL and pin.approved is not None:
+        if known.mirrored is not None:
             require_params_agree(
                 call.headers,
                 call.message.params.get("arguments") or {},
-                pin.approved.definition,
+                known.mirrored,
                 rpc_id=call.message.id,
             )
-        restored = await self._sensitive.restored(call, principal, run, pin)
+        restored = await self._sensitive.restored(call, principal, run, known.pin)
         if not restored.restored:
             return restored
         trail.arguments = said(restored.message, restored.written)
@@ -588,7 +600,14 @@ def _operation(call: Call) -> Operation | None:
         return None
     row = judge(call.message, call.profile)
     require_fixed(call.message)
-    return own_row(call) or row
+    return row if call.server != OWN else own_row(call) or row
+
+
+def _mirrored(pin: Pin) -> Document | None:
+    """Return the definition that the headers of a call are held to; nothing, where it repeats nothing there."""
+    if pin.target.kind is Kind.TOOL and pin.approved is not None:
+        return pin.approved.definition if mirrors(pin.approved.definition) else None
+    return None
 
 
 def _require_read(was_read: str, digest: str) -> None:

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.calls import AccessRequest, Call
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.nodes import amount
 from gateway.domain.premises import Premise
-from gateway.domain.scripts import Script, ScriptId, ToolGrant
+from gateway.domain.scripts import InScript, Script, ScriptId, ToolGrant
 from gateway.domain.tools import Target
 from gateway.errors import Denied, LimitExceeded, Unauthenticated
 from gateway.pipeline.programs import covers, fixes_places
@@ -17,6 +17,9 @@ from gateway.pipeline.trail import Trail
 from gateway.ports import Clock, PolicyEngine
 from gateway.ports.scripts import ScriptStore
 from gateway.turns import QUICK_NODES, in_turn
+
+UNHELD: Final[Sequence[int | None]] = (None,)
+"""The place of the grant for a call that needs none."""
 
 
 class Grants:
@@ -42,24 +45,21 @@ class Grants:
             raise Unauthenticated("the program that this token is for has ended", detail=id_)
         return script
 
-    async def covering(self, access: AccessRequest) -> Sequence[int | None]:
-        """Return the places of the grants that the call falls under; `None` where none is needed.
+    async def covering(self, access: AccessRequest, within: InScript) -> Sequence[int | None]:
+        """Return the places of the grants that a call `within` a program falls under; `None` where none is needed.
 
         Raises:
             Denied: Its program has grants and none is for this call, or it may call nothing more.
             RateLimited: So much of the same person's is looked at already.
 
         """
-        within = access.call.script
-        if within is None:
-            return (None,)
         if self._scripts.find(within.script.id, now=self._clock()) is None:
             raise _ended("it ran out, or somebody ended it")
         if within.script.run not in ("", access.run.id):
             # What it has seen is not in the label by which the call would be judged.
             raise _ended("the run in which it began has ended")
         if within.script.grants is None:
-            return (None,)
+            return UNHELD
         # A token is as good as what it stands for in this run, which is the program's own.
         arguments = access.call.params_as_written.get("arguments") or {}
         grants = within.script.grants

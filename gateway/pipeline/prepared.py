@@ -5,6 +5,7 @@ from typing import Final, TypeAlias
 from gateway.domain._value import value
 from gateway.domain.bounded import Bounded, octets_of
 from gateway.domain.calls import Call, OriginKind
+from gateway.domain.document import Document
 from gateway.domain.epoch import Epoch
 from gateway.domain.identity import Principal
 from gateway.domain.tools import Pin, Pinned, Profile, Target
@@ -27,6 +28,8 @@ class Prepared:
     pin: Pin
     digest: str
     """Of the definition that the pin is about, as records have it."""
+    mirrored: Document | None
+    """The approved definition of a tool, if it has headers repeat arguments."""
     subject: Subject
     pinned: Pinned | None
     """The proof that it is approved, where it is."""

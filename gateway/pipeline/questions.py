@@ -301,8 +301,7 @@ class Questions:
 
         """
         nodes = most_nodes(len(access.call.message.body))
-        if nodes > QUICK_NODES:
-            await in_turn(access.principal.person, nodes, _nothing)
+        await in_turn(access.principal.person, nodes, _nothing)
 
     async def note_sent(self, access: AccessRequest) -> None:
         """Take note of what a permitted call sends: what comes back with it was not minted there."""

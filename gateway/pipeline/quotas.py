@@ -64,6 +64,8 @@ class Quotas:
         self._clock = clock
         self._all = {quota.key: Counts(quota) for quota in quotas}
         named = {server for one in self._all.values() for server in one.quota.servers}
+        self.are_set: Final = bool(self._all)
+        """Whether any call may be one that a quota is about."""
         self._anywhere = self._about("")
         self._at = {server: self._about(server) for server in named}
         for charge in kept:

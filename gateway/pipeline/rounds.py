@@ -32,7 +32,7 @@ class Rounds:
         self._seal_key = seal_key
 
     def opened(self, call: Call, principal: Principal) -> Call:
-        """Return `call`, which `principal` makes, with the state that its server gave them.
+        """Return `call`, which `principal` makes and which is `BROUGHT_BACK`, with the state that its server gave them.
 
         Raises:
             ProtocolError: The state is another's, of another call or none; or an answer is to a
@@ -44,8 +44,6 @@ class Rounds:
             return call
         if call.message.method in ABOUT_TASKS:
             return call  # what answers a task's questions is looked at as a round of its call
-        if params.keys().isdisjoint({STATE, RESPONSES}):
-            return call
         of = round_of(call, principal)
         self._require_asked(call, of, params.get(RESPONSES))
         if STATE not in params:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.domain.bounded import ByIdentity, octets_of
-from gateway.domain.calls import AGGREGATE, Call
+from gateway.domain.calls import Call
 from gateway.domain.flow import RunId
 from gateway.domain.identity import Principal
 from gateway.domain.selection import EVERY_SERVER, Selection
@@ -35,10 +35,8 @@ class Selections:
     ) -> Principal:
         """Return `principal` as one who sees no more servers than this conversation may.
 
-        `session` is our own, unsealed. At a server's own endpoint nothing is narrowed.
+        It is one in front of all servers, and `session` is our own, unsealed.
         """
-        if call.endpoint != AGGREGATE:
-            return principal
         starts = call.message.method == "initialize"  # the session that begins with it
         chosen = self.next_of(principal) if starts else self.seen_by(principal, session, run)
         if chosen == EVERY_SERVER:

@@ -340,10 +340,10 @@ class Trail:
                 *({"duty": o.duty.value, **o.detail} for o in decision.obligations),
             ]
 
-    def taken(self, taken: Taken | None) -> None:
+    def taken(self, taken: Taken) -> None:
         """Note what of quotas the call has taken, until it ends."""
         self._taken = taken
-        if taken is not None and (charged := taken.charged):
+        if charged := taken.charged:
             self._fields["charged"] = charged
 
     def approval(self, id_: ApprovalId) -> None:

@@ -20,6 +20,11 @@ def rules() -> ModuleType:
     return inbound
 
 
+def mirrors(definition: Document) -> bool:
+    """Whether a tool's `definition` has headers repeat arguments: next to none does."""
+    return _ANNOTATION in definition.canonical
+
+
 def require_params_agree(
     headers: Sequence[tuple[str, str]],
     arguments: Mapping[str, Any],
@@ -36,8 +41,8 @@ def require_params_agree(
         ProtocolError: One of the two is absent or differs (-32020).
 
     """
-    if _ANNOTATION not in definition.canonical:
-        return  # nearly every tool, at the price of one search
+    if not mirrors(definition):
+        return
     rejection = rules().validate_mcp_param_headers(
         definition.content.get("inputSchema"), arguments, dict(headers)
     )
@@ -49,7 +54,7 @@ def params_mirrored(
     arguments: Mapping[str, Any], definition: Document
 ) -> tuple[tuple[str, str], ...]:
     """Return the headers that a client sends which knows the pinned `definition`."""
-    if _ANNOTATION in definition.canonical:
+    if mirrors(definition):
         declared = rules().x_mcp_header_map(definition.content.get("inputSchema"))
         mirrored = rules().mcp_param_headers(declared, arguments)
         return tuple((name.lower(), text) for name, text in mirrored.items())

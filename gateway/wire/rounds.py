@@ -17,6 +17,8 @@ from gateway.wire.session import mac
 STATE: Final = "requestState"
 RESPONSES: Final = "inputResponses"
 REQUESTS: Final = "inputRequests"
+BROUGHT_BACK: Final = frozenset({STATE, RESPONSES})
+"""Members of the params of a call that goes on where its server had interrupted it."""
 LONGEST_STATE: Final = 64 * 1024
 """Bytes of a server's own state: it travels in every message of its call."""
 
