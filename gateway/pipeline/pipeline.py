@@ -33,8 +33,7 @@ from gateway.ports import AuditLog, Clock, Ledger, UpstreamDirectory
 from gateway.turns import finished
 from gateway.wire.elicitation import declares_url, ways_to_ask
 from gateway.wire.jsontext import WireLimits
-from gateway.wire.operations import ABOUT_TASKS, LISTEN
-from gateway.wire.own import is_ours
+from gateway.wire.operations import ABOUT_TASKS, LISTEN, OF_OUR_OWN
 from gateway.wire.replies import Challenge, refuse
 from gateway.wire.returning import returned, returned_fields, streamed_or_not
 from gateway.wire.server_message import is_unread, with_members
@@ -125,7 +124,7 @@ class Pipeline:
             return await self._refuse(call, trail, Fault("the gateway failed"))
 
     async def _carried(self, call: Call, trail: Trail) -> Reply:
-        if is_ours(call.message):
+        if call.message.method in OF_OUR_OWN:
             return await self._begun.answer(call, trail)
         if call.message.method in ABOUT_TASKS:
             return await self._late.answer(call, trail)
@@ -178,7 +177,8 @@ class Pipeline:
         return await self._refuse(call, trail, error)
 
     async def _reply(self, permit: Permit, went: Message, answer: RawAnswer, trail: Trail) -> Reply:
-        answer = streamed_or_not(answer, permit.call.message.form, in_session=bool(permit.session))
+        if permit.call.message.form is Form.STREAM:
+            answer = streamed_or_not(answer, in_session=bool(permit.session))
         headers = self._headers(permit, answer)
         if not isinstance(answer.body, bytes):
             # Of an answer that comes whole nothing goes out before it was read, and raised the run.
@@ -212,13 +212,14 @@ class Pipeline:
                 raise UpstreamFailed("the upstream server gave no answer", detail=f"HTTP {status}")
             return body
         message = await heard(permit, body, self._limits)
-        message = await self._admission.asides.home(permit, went, message)
-        own = message.id is not None and message.id == permit.call.message.id
-        if not own and is_unread(message, status):
+        asked = permit.call.message.id
+        if message.form is not Form.RESPONSE or message.id != asked:
+            # What came under the client's own name was asked under it.
+            message = await self._admission.asides.home(permit, went, message)
+        if (message.id is None or message.id != asked) and is_unread(message, status):
             if message.id is not None:
-                who, id_ = permit.principal.person, permit.call.message.id
-                nodes = weight(message.data)
-                message = await finished(who, nodes, with_members, message, {"id": id_})
+                who, nodes = permit.principal.person, weight(message.data)
+                message = await finished(who, nodes, with_members, message, {"id": asked})
             return await self._release.error(permit, message, trail)
         return await self._release.response(permit, message, trail)
 

@@ -27,7 +27,7 @@ from gateway.pipeline.late import LateBeginnings
 from gateway.pipeline.lists import ListFilter
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.prompts import Prompts
-from gateway.pipeline.rounds import Rounds
+from gateway.pipeline.rounds import GIVEN, Rounds
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.schemas import CHECKING, Approved, Schemas, turns_of
 from gateway.pipeline.sensitive import MASKING, Edge
@@ -39,6 +39,7 @@ from gateway.wire.bare_results import bare_error, bare_greeting, unread
 from gateway.wire.bounds import within
 from gateway.wire.operations import Operation, Sender, find
 from gateway.wire.outgoing import said, words
+from gateway.wire.rounds import ASKING, STATE
 from gateway.wire.server_message import ServerMessage, with_items, with_member
 from gateway.wire.tasks import is_older_task
 
@@ -123,7 +124,7 @@ class Release:
             return await self.error(permit, message, trail)
         result = message.result or {}
         if permit.access is not None:
-            return await self._content(permit, permit.access, message, trail, asked=asked)
+            return await self._content(permit, permit.access, message, result, trail, asked=asked)
         operation = find(Sender.CLIENT, permit.call.message.method)
         if operation is not None and operation.lists is not None:
             return await self._list(permit, operation, message, trail)
@@ -263,12 +264,12 @@ class Release:
         permit: Permit,
         access: AccessRequest,
         message: ServerMessage,
+        result: Mapping[str, Any],
         trail: Trail,
         *,
         asked: bool,
     ) -> bytes:
         """Judge a result (policy's phase `result`), remember it, and meet what was asked of it."""
-        result = message.result or {}
         is_read = permit.call.message.method == "resources/read"
         match result.get("resultType", "complete"):
             case "complete" if "task" in result and is_older_task(result):
@@ -289,7 +290,7 @@ class Release:
                 raise UpstreamFailed(
                     "the upstream server's answer is of an unknown type", detail=str(other)[:100]
                 )
-        if not asked:
+        if not asked and not ASKING.isdisjoint(result):
             result = await self._requests.inputs(permit, result)
         size, expected = len(message.data), await self._expected(permit, access)
         label = await self._label(permit, access, expected, result=result, size=size, trail=trail)
@@ -305,7 +306,7 @@ class Release:
         )
         await self._keep(permit, run, size, kept, given=result)
         duties = (*permit.decision.obligations, *decision.obligations)
-        sealed = partial(self._rounds.sealed, permit)
+        sealed = partial(self._rounds.sealed, permit) if STATE in result else _as_it_is
         return await self._apart(permit, duties, message, Carrier.RESULT, result, sealed=sealed)
 
     async def _judged(
@@ -361,8 +362,9 @@ class Release:
                 approved, typed = expected.approved, expected.typed
                 if nodes <= QUICK_NODES and approved.promises:
                     nodes = nodes if self._schemas.result_fits(approved, result, size) else CHECKING
-                check = partial(self._schemas.result_problems, approved, result, typed, size)
-                problems = await finished(who, nodes, check)
+                if approved.promises or result.get("structuredContent") is not None:
+                    check = partial(self._schemas.result_problems, approved, result, typed, size)
+                    problems = await finished(who, nodes, check)
             elif access.target.kind is Kind.PROMPT:
                 problems = await self._prompts.problems(access, result, who=who, nodes=nodes)
         except GatewayError:
@@ -439,7 +441,8 @@ class Release:
         wrote somewhere, is not the server's own: bringing it back would carry what was put into it.
         """
         server, given = permit.call.server, self._memory.given
-        self._rounds.note(permit, result)
+        if not GIVEN.isdisjoint(result):
+            self._rounds.note(permit, result)
         named = [uri for uri in resources_in(result) if not given.has(server, uri)]
         if not named:
             return
@@ -553,7 +556,7 @@ def _answered(
         typed=() if failed else expected.typed,
         clean=is_clean(permit),
         failed=failed,
-        level=expected.label.join(owed).confidentiality,
+        level=max(expected.label.confidentiality, owed.confidentiality),
     )
 
 

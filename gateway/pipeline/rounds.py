@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from gateway.domain.bounded import digest_of
 from gateway.domain.calls import Call, Form, Permit
@@ -22,6 +22,9 @@ from gateway.wire.rounds import (
     round_of,
     seal_state,
 )
+
+GIVEN: Final = frozenset({STATE, REQUESTS, "nextCursor"})
+"""Members of a result that its caller brings back."""
 
 
 class Rounds:
@@ -66,7 +69,7 @@ class Rounds:
                 raise _not_found(call, "an answer is to a question that was not asked here")
 
     def note(self, permit: Permit, result: Mapping[str, Any]) -> None:
-        """Note what a server gives out to be brought back: to whom, where that matters."""
+        """Note what a server gives out to be brought back (`GIVEN`): to whom, where that matters."""
         server = permit.call.server
         if isinstance(state := result.get(STATE), str):
             self._given.add(server, state, to=permit.principal.key)
@@ -80,13 +83,13 @@ class Rounds:
             self._given.add(server, _asked(of, name))
 
     def sealed(self, permit: Permit, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a result as its caller gets it: the very same, if it asks for nothing.
+        """Return a result that has a state as its caller gets it.
 
         Raises:
             UpstreamFailed: The state in it is no text, or too long.
 
         """
-        if permit.call.server == OWN or STATE not in result:
+        if permit.call.server == OWN:
             return result
         of = round_of(permit.call, permit.principal)
         return {**result, STATE: seal_state(self._seal_key, of, result[STATE])}

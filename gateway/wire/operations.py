@@ -226,6 +226,8 @@ OPERATIONS = (
 """What the revisions of MCP have."""
 OWN_OPERATIONS = _OWN_REQUESTS
 """What no revision has, and no server is asked."""
+OF_OUR_OWN = frozenset(row.method for row in OWN_OPERATIONS)
+"""Requests that are for the gateway alone, and go nowhere else."""
 _LISTING_TOOL = _request(
     TOOLS_CALL, Handling.PROTOCOL, _BOTH, lists=(Kind.TOOL, "tools"), scopes=("tools:list",)
 )
@@ -301,7 +303,9 @@ def judge(message: Message, profile: Profile) -> Operation:
             or its arguments are no object.
 
     """
-    _require_bounded(message)
+    # No name is longer than the body that it stands in; messages of our own making may lack one.
+    if not 0 < len(message.body) <= LONGEST_NAME:
+        _require_bounded(message)
     row = _BY_METHOD.get((Sender.CLIENT, message.method))
     if (
         row is None
@@ -435,9 +439,6 @@ def _require_texts(method: str, message: Message) -> None:
 
 
 def _require_bounded(message: Message) -> None:
-    # No name is longer than the body that it stands in; messages of our own making may lack one.
-    if 0 < len(message.body) <= LONGEST_NAME:
-        return
     place = too_long(message.params)
     if place is not None:
         public = f"A name in {place} is longer than {LONGEST_NAME} bytes"

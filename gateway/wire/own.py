@@ -12,7 +12,7 @@ from gateway.wire import jsontext
 from gateway.wire.extensions import with_params
 from gateway.wire.inbound import CONTENT_TYPE, RUN_KEY
 from gateway.wire.jsonrpc import INVALID_PARAMS
-from gateway.wire.operations import RUN_BEGIN, Handling, Sender, find
+from gateway.wire.operations import RUN_BEGIN
 
 LONGEST_PROMPT: Final = 64 * 1024
 """Characters: it is kept for as long as its run is live."""
@@ -24,12 +24,6 @@ _FOR_US: Final = frozenset({TASK_KEY, RUN_KEY, ORIGIN_KEY})
 _META: Final = "_meta"
 _LONGEST_NAME: Final = 512
 _OK: Final = 200
-
-
-def is_ours(message: Message) -> bool:
-    """Whether `message` is for the gateway alone, and goes nowhere else."""
-    row = find(Sender.CLIENT, message.method)
-    return row is not None and row.handling is Handling.OURS
 
 
 def begins(message: Message) -> bool:

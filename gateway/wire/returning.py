@@ -6,7 +6,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
-from gateway.domain.calls import Form, RawAnswer, Reply
+from gateway.domain.calls import RawAnswer, Reply
 from gateway.wire.inbound import CONTENT_TYPE
 
 Fields = tuple[tuple[str, str], ...]
@@ -38,13 +38,13 @@ def returned_fields(fields: Iterable[tuple[str, str]], *, streams: bool, empty: 
     return kept if empty else (CONTENT_TYPE, *kept)
 
 
-def streamed_or_not(answer: RawAnswer, form: Form, *, in_session: bool) -> RawAnswer:
-    """Return a server's answer; a bare 405, where it was asked for a stream and has none.
+def streamed_or_not(answer: RawAnswer, *, in_session: bool) -> RawAnswer:
+    """Return the answer of a server that was asked for a stream; a bare 405, where it has none.
 
     To a client a 404 is the end of its session, and anything whole in a stream's place a reason to
     ask again at once (MCP 2025-11-25, transports: a stream, or 405).
     """
-    if form is not Form.STREAM or not isinstance(answer.body, bytes):
+    if not isinstance(answer.body, bytes):
         return answer
     missing = answer.status == HTTPStatus.NOT_FOUND and not in_session
     if answer.status >= HTTPStatus.BAD_REQUEST and not missing:

@@ -19,6 +19,8 @@ RESPONSES: Final = "inputResponses"
 REQUESTS: Final = "inputRequests"
 BROUGHT_BACK: Final = frozenset({STATE, RESPONSES})
 """Members of the params of a call that goes on where its server had interrupted it."""
+ASKING: Final = frozenset({STATE, REQUESTS})
+"""Members of a result that is one only once its caller has answered."""
 LONGEST_STATE: Final = 64 * 1024
 """Bytes of a server's own state: it travels in every message of its call."""
 
