@@ -238,7 +238,7 @@ class _Rules:
         written = _written(told)
         # Records of like calls say the same, at another time. Which level holds follows from that.
         known = blake2b(_TIME.sub(b"", written), digest_size=32).digest()
-        if known in self._harmless:
+        if self._harmless.get(known):
             return True
         if self._cover.suspects(written, level):
             return False

@@ -195,7 +195,7 @@ def confusing(content: Any, shape: str) -> str | None:
     of schemas over `ROOMY`: no more are compared for one message.
     """
     waiting = [(content, shape)]
-    room, of_schemas = ROOM, Room()
+    room, of_schemas = ROOM, None
     while waiting:
         node, at = waiting.pop()
         if isinstance(node, list):
@@ -214,6 +214,7 @@ def confusing(content: Any, shape: str) -> str | None:
                 room -= sum(map(len, foreign))
                 if room < 0:
                     return foreign[-1]
+            of_schemas = of_schemas or Room()
             if (name := _confused(node, at, of_schemas)) is not None:
                 return name
     return None

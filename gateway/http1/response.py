@@ -43,13 +43,11 @@ class Response:
         self._fault: HttpFault | None = None
         self.complete = False
         """Whether all of it has come; what has not been asked for yet can still be."""
+        self.is_over = False
+        """Whether nothing more comes, as all of it has or as it has failed."""
         self._waiter: asyncio.Future[None] | None = None
         self._heard = self._loop.time()
         self._timer = self._loop.call_at(self._next_look(), self._look)
-
-    @property
-    def is_over(self) -> bool:
-        return self.complete or self._fault is not None
 
     @property
     def head(self) -> Head:
@@ -142,7 +140,7 @@ class Response:
 
     def _over(self) -> None:
         # From here on the connection may be somebody else's: nothing holds it, and nothing lets it go.
-        self._held = False
+        self.is_over, self._held = True, False
         self._timer.cancel()
         self._wake()
 

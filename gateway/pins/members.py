@@ -36,13 +36,18 @@ class Members:
         `labelled` name at the top, and is none; or the second of two. At the top no two names are
         alike, unless the schema says that it is a map of names that it does not know.
         """
-        is_object, room = isinstance(content, dict), Room()
+        is_object = isinstance(content, dict)
+        # As nearly all are: names that it knows, and no two of them are alike.
+        is_plain = self._are_distinct and all(
+            each.keys() <= self._all.names for each in objects_in(content)
+        )
+        if is_plain and not (labelled and is_object):
+            return None
+        room = Room()
         if labelled and is_object and (name := Known.of(labelled).confused(content, room)):
             return name
-        if self._are_distinct and all(
-            each.keys() <= self._all.names for each in objects_in(content)
-        ):
-            return None  # as nearly all are: names that it knows, and no two of them are alike
+        if is_plain:
+            return None
         if (
             is_object
             and (name := twin(content, room)) is not None

@@ -110,7 +110,7 @@ class Exchange:
             if media == _EVENTS and head.status == HTTPStatus.OK:
                 streams = True
                 return _answer(head, self._stream(response, abandoned))
-            return await self._whole(response, verb, media, abandoned)
+            return await self._whole(response, head, verb, media, abandoned)
         finally:
             if not streams:
                 # After a whole body this is a no-op, and the connection is kept.
@@ -155,9 +155,13 @@ class Exchange:
         )
 
     async def _whole(
-        self, response: Response, verb: str, media: str, abandoned: Callable[[], None]
+        self,
+        response: Response,
+        head: Head,
+        verb: str,
+        media: str,
+        abandoned: Callable[[], None],
     ) -> RawAnswer:
-        head = response.head
         status = head.status
         if media != _JSON and status // 100 == 4:  # noqa: PLR2004 - RFC 9110 section 15.5
             # Clients act on the status alone (404: the session is over, 405: no stream here);
@@ -229,14 +233,15 @@ def _is_conditional(asked: Headers) -> bool:
 
 
 def _refuse_what_is_not_ours_to_relay(head: Head) -> None:
-    status = head.status
-    challenge = ", ".join(head.fields.every("www-authenticate"))
-    if status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FORBIDDEN and challenge):
+    status, fields = head.status, head.fields
+    challenges = status == HTTPStatus.FORBIDDEN and "www-authenticate" in fields.first
+    if status == HTTPStatus.UNAUTHORIZED or challenges:
         # Relayed, it would make the client doubt the token that it has for the gateway.
-        raise Challenged(status, challenge, head.fields.first.get("dpop-nonce") or "")
+        challenge = ", ".join(fields.every("www-authenticate"))
+        raise Challenged(status, challenge, fields.first.get("dpop-nonce") or "")
     if status // 100 not in {2, 4, 5}:  # RFC 9110 section 15
         raise unusable(f"status {status}")
-    for coding in head.fields.every("content-encoding"):
+    for coding in fields.every("content-encoding") if "content-encoding" in fields.first else ():
         if coding.strip().lower() != "identity":
             raise unusable(f"content encoding {coding[:40]!r}, though only identity was accepted")
 

@@ -233,7 +233,8 @@ class McpEndpoint:
         watch = _Watch(receive)
         try:
             reply = await self._reply(scope, found, body, asker, watch)
-            self._note(asker.address, reply)
+            if reply.code is not None:
+                self._note(asker.address, reply)
             if isinstance(reply.body, bytes):
                 await _whole(send, reply, reply.body)
             else:
