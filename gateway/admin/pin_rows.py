@@ -15,7 +15,7 @@ from gateway.domain.descriptions import Guidance
 from gateway.domain.document import Digest
 from gateway.domain.labels import Effect, ServerRule
 from gateway.domain.tools import Kind, Manifest, Pin, PinApproval, PinStatus
-from gateway.flow.effects import effect_of, result_label
+from gateway.flow.effects import effect_of
 from gateway.pins.catalog import HASH
 from gateway.pins.diff import Change, classify
 from gateway.pins.reading import Part, parts_of
@@ -188,7 +188,7 @@ def _labels(pin: Pin, rule: ServerRule) -> Row | None:
         "effect": effect_of(own, pin.observed).value,
         "destination": list(own.destination),
         "payload": list(own.payload),
-        "result": result_label(own, rule).words,
+        "result": rule.result_of(pin.target.name).words,
     }
 
 

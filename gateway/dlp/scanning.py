@@ -144,7 +144,8 @@ class _Findings:
 
     def _look(self, text: str, path: str, name: str) -> bool:
         look = self._detector.look(text, name, self._work)
-        self._note(look, text, path)
+        if look.classes:
+            self._note(look, text, path)
         return bool(look.classes)
 
     def _edges(self, items: list[Any], path: str) -> None:
@@ -157,8 +158,6 @@ class _Findings:
             self.add(span.of, path, ())
 
     def _note(self, look: Look, text: str, path: str) -> None:
-        if not look.classes:
-            return
         octets = text.encode("utf-8", "surrogatepass")
         plain: dict[str, list[str]] = {}
         for span in look.spans:

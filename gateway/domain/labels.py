@@ -106,6 +106,11 @@ class ServerRule:
         """Return the rule of tool `name`; an unlisted tool has the empty, strictest one."""
         return self.tools.get(name, _NO_RULE)
 
+    def result_of(self, name: str) -> Label:
+        """Return the label of the results of tool `name`: its own, else the server's default."""
+        own = self.tool(name).result
+        return self.default if own is None else own
+
 
 _NO_RULE = ToolRule()
 

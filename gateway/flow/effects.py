@@ -1,6 +1,6 @@
-"""What a tool does and what its results are, as its administrator says or, unsaid, at worst."""
+"""What a tool does, as its administrator says or, unsaid, at worst."""
 
-from gateway.domain.labels import Effect, Label, ServerRule, ToolRule
+from gateway.domain.labels import Effect, ToolRule
 from gateway.domain.tools import Manifest
 
 
@@ -13,8 +13,3 @@ def effect_of(rule: ToolRule, manifest: Manifest) -> Effect:
     if rule.effect is not None:
         return rule.effect
     return Effect.READ if manifest.annotations.get("readOnlyHint") is True else Effect.DESTROY
-
-
-def result_label(rule: ToolRule, server_rule: ServerRule) -> Label:
-    """Return the label of a tool's results: its own, else its server's default."""
-    return server_rule.default if rule.result is None else rule.result

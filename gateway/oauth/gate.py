@@ -101,26 +101,22 @@ class TokenGate:
         """
         if credential is None:
             raise Unauthenticated("an access token is required")
-        seen = self._held(credential.text, endpoint)
+        now = self._clock()
+        key = endpoint, sha256(credential.text.encode("utf-8", "surrogatepass")).digest()
+        seen = self._seen.get(key)
+        if seen is None or now + LEEWAY_S < seen.token.issued_at:
+            # Not remembered; or the clock has gone back, and its end would be too far away.
+            seen = self._admit(key, self._verified(credential.text, endpoint, now))
+        elif now >= seen.token.expires_at:
+            self._seen.pop(key)
+            raise Unauthenticated("the access token has expired", detail=seen.token.token_id)
+        elif seen.epoch != self._epoch.now:
+            seen = self._looked_at_again(key, seen)
         bound, rules = seen.token.bound_to, self._possession.rules
         if bound or endpoint in rules.required or not isinstance(credential, BearerToken):
             owner = seen.principal.person
             await self._possession.require(bound, credential, endpoint, owner=owner)
         return seen.principal
-
-    def _held(self, text: str, endpoint: str) -> _Seen:
-        """Return what stands behind a token now, whoever holds it."""
-        now = self._clock()
-        key = endpoint, sha256(text.encode("utf-8", "surrogatepass")).digest()
-        seen = self._seen.get(key)
-        if seen is None or now + LEEWAY_S < seen.token.issued_at:
-            # Not remembered; or the clock has gone back, and its end would be too far away.
-            return self._admit(key, self._verified(text, endpoint, now))
-        token = seen.token
-        if now >= token.expires_at:
-            self._seen.pop(key)
-            raise Unauthenticated("the access token has expired", detail=token.token_id)
-        return seen if seen.epoch == self._epoch.now else self._looked_at_again(key, seen)
 
     def _looked_at_again(self, key: tuple[str, bytes], seen: _Seen) -> _Seen:
         """Return what stands behind a token; the very same principal, unless it is another one."""

@@ -332,8 +332,9 @@ class Admission:
 
         Not before: a call that is decided anew would be judged by what it never sent.
         """
-        if permit.access is not None:
-            await self._questions.note_sent(permit.access)
+        access = permit.access
+        if access is not None and not access.run.is_trusted:
+            await self._questions.note_sent(access)
 
     def take_back(self, permit: Permit) -> None:
         """Take back that `permit` was given: its question of the server's may be answered again."""

@@ -24,11 +24,13 @@ from gateway.wire import jsontext
 from gateway.wire.extensions import DECLARING, with_params
 from gateway.wire.fixed import says_only_its_call
 from gateway.wire.headers import NAME, PARAM_PREFIX, decode, encode
+from gateway.wire.in_our_name import hear
 from gateway.wire.inbound import MODERN_CAPABILITIES_KEY
+from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import CANCELLED
 from gateway.wire.outgoing import CLIENT, KNOWN_ABOUT, SUBSCRIPTION
 from gateway.wire.param_headers import params_mirrored
-from gateway.wire.server_message import ServerMessage, with_members
+from gateway.wire.server_message import ServerMessage, read_server_message, with_members
 from gateway.wire.sse import event_id
 from gateway.wire.tracing import is_parent
 
@@ -302,6 +304,17 @@ class Asides:
         if not isinstance(given, str | int):
             return False
         return self._heard.get(owner.at, digest_of(owner.name, kind, given)) is not None
+
+
+async def heard(permit: Permit, data: bytes, limits: WireLimits) -> ServerMessage:
+    """Return the message in `data`; of a server's, without what it says in our name.
+
+    Raises:
+        UpstreamFailed: It is no message, or one that two readers would read as two.
+
+    """
+    read = read_server_message if permit.call.server == OWN else hear
+    return await finished(permit.principal.person, weight(data), read, data, limits)
 
 
 def _spelled(name: str, said: str, mirrored: Mapping[str, str]) -> str:

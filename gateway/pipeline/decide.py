@@ -246,7 +246,8 @@ def require_allow(decision: Decision, principal: Principal) -> None:
     """
     match decision.verdict:
         case Verdict.ALLOW:
-            _require_step_up(decision, principal)
+            if decision.obligations:
+                _require_step_up(decision, principal)
         case Verdict.ASK:
             raise ApprovalRequired("a person must approve this call first", reasons=told(decision))
         case Verdict.DENY:

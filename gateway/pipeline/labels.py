@@ -12,7 +12,6 @@ from gateway.domain.nodes import most_nodes
 from gateway.domain.tools import OWN, Kind
 from gateway.errors import AuditUnavailable, Fault
 from gateway.flow.content import SAID, content_label
-from gateway.flow.effects import result_label
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.trail import Trail
 from gateway.ports import RunStore
@@ -35,7 +34,7 @@ class Labeller:
             return BOTTOM
         server = self._rules.servers[access.target.server]
         if access.target.kind is Kind.TOOL:
-            label = result_label(server.tool(access.target.name), server)
+            label = server.result_of(access.target.name)
         else:
             label = server.default
         if permit.decision.obligations:

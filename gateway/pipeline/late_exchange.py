@@ -7,7 +7,7 @@ from gateway.domain.calls import Form, Permit, RawAnswer
 from gateway.domain.late import LateCall
 from gateway.errors import UpstreamFailed
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.heard import heard
+from gateway.pipeline.asides import heard
 from gateway.pipeline.recording import recorded
 from gateway.pipeline.release import require_answer
 from gateway.pipeline.streams import close

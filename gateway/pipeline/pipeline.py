@@ -20,9 +20,9 @@ from gateway.errors import (
     is_nothing_done,
 )
 from gateway.pipeline.admission import Admission
+from gateway.pipeline.asides import heard
 from gateway.pipeline.begun import BegunRuns
 from gateway.pipeline.following import follows_of
-from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.late_requests import LateRequests
 from gateway.pipeline.recording import recorded, while_it_changes
@@ -179,7 +179,10 @@ class Pipeline:
     async def _reply(self, permit: Permit, went: Message, answer: RawAnswer, trail: Trail) -> Reply:
         if permit.call.message.form is Form.STREAM:
             answer = streamed_or_not(answer, in_session=bool(permit.session))
-        headers = self._headers(permit, answer)
+        streams = not isinstance(answer.body, bytes)
+        headers = returned_fields(answer.headers, streams=streams, empty=not answer.body)
+        if answer.session is not None:
+            headers = (*headers, ("mcp-session-id", self._sealed(permit, answer.session)))
         if not isinstance(answer.body, bytes):
             # Of an answer that comes whole nothing goes out before it was read, and raised the run.
             run = await self._labels.raise_for_result(permit, trail.intent_id)
@@ -223,21 +226,11 @@ class Pipeline:
             return await self._release.error(permit, message, trail)
         return await self._release.response(permit, message, trail)
 
-    def _headers(self, permit: Permit, answer: RawAnswer) -> tuple[tuple[str, str], ...]:
-        """Return the reply's header fields; a session id is sealed."""
-        streams = not isinstance(answer.body, bytes)
-        fields = returned_fields(answer.headers, streams=streams, empty=not answer.body)
-        if answer.session is None:
-            return fields
-        principal = permit.principal
-        sealed = seal(
-            self._seal_key,
-            permit.call.server,
-            principal.key,
-            answer.session,
-            takes_urls=declares_url(permit.call),
-        )
-        return (*fields, ("mcp-session-id", sealed))
+    def _sealed(self, permit: Permit, session: str) -> str:
+        """Return the id of the server's `session` as its client gets it."""
+        call, key = permit.call, self._seal_key
+        takes_urls = declares_url(call)
+        return seal(key, call.server, permit.principal.key, session, takes_urls=takes_urls)
 
     async def _refuse(self, call: Call, trail: Trail, error: GatewayError) -> Reply:
         """Give out a refusal once its one record is durable; unrecorded, it says only that."""

@@ -15,8 +15,8 @@ from gateway.errors import (
     UpstreamFailed,
 )
 from gateway.pipeline.admission import Admission
+from gateway.pipeline.asides import heard
 from gateway.pipeline.debts import Debts, Owed
-from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.plane_answers import cannot, replaces, unmet
 from gateway.pipeline.release import Release

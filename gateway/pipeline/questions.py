@@ -304,15 +304,14 @@ class Questions:
         await in_turn(access.principal.person, nodes, _nothing)
 
     async def note_sent(self, access: AccessRequest) -> None:
-        """Take note of what a permitted call sends: what comes back with it was not minted there."""
+        """Take note of what a call sends that may have been led: what comes back with it was not minted there."""
         effect = Effect.READ if access.target.kind in _ASKS else access.effect
-        clean = access.run.is_trusted
-        if not may_write(effect, clean=clean):
+        if not may_write(effect, clean=False):
             return
         message = access.call.message
 
         def note(provenance: Provenance) -> None:
-            provenance.sends(said(message), effect, clean=clean)
+            provenance.sends(said(message), effect, clean=False)
 
         octets = len(message.body)
         who = access.principal.person

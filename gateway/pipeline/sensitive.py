@@ -111,10 +111,10 @@ class Sensitive:
 
         """
         told_to_server, size = said(call.message), len(call.message.body)
-        nodes, named = self._nodes(size), _named(pin)
-        asked, who = (self._detector, told_to_server, named), principal.person
+        nodes, left = self._work(size)
+        asked, who = (self._detector, told_to_server, _named(pin)), principal.person
         try:
-            found = await in_turn(who, nodes, scan, *asked, _left(nodes))
+            found = await in_turn(who, nodes, scan, *asked, left)
         except TooMuch:
             found = await in_turn(who, MASKING, scan, *asked)
         if not found:
@@ -139,9 +139,8 @@ class Sensitive:
         """
         before = None if edge is None else edge.text
         who = permit.principal.person
-        nodes = self._nodes(size) if before is None else MASKING
+        nodes, left = self._work(size) if before is None else (MASKING, inf)
         try:
-            left = _left(nodes)
             found = await finished(who, nodes, self._in_content, content, before, left)
         except TooMuch:
             found = await finished(who, MASKING, self._in_content, content, before)
@@ -163,9 +162,13 @@ class Sensitive:
             ]
         return found
 
-    def _nodes(self, size: int) -> int:
-        """Return how much it is to look through a message of `size` bytes, if there is little in it."""
-        return MASKING + size if self._detector.is_slow else most_nodes(size)
+    def _work(self, size: int) -> tuple[int, float]:
+        """Return how much it is to look through a message of `size` bytes, if there is little in it.
+
+        And how much may be looked at: without end beside the loop, where nothing is begun anew.
+        """
+        nodes = MASKING + size if self._detector.is_slow else most_nodes(size)
+        return nodes, _AT_ONCE if nodes <= QUICK_NODES else inf
 
     def masker(self, permit: Permit, obligations: Iterable[Obligation]) -> Masker | None:
         """Return what masks as `obligations` say, or `None` where they say nothing of it."""
@@ -239,11 +242,6 @@ def _replaced(node: Any, put_back: Any) -> Any:
     if isinstance(node, Mapping):
         return {name: _replaced(inner, put_back) for name, inner in node.items()}
     return node
-
-
-def _left(nodes: int) -> float:
-    """Return how much may be looked at: without end beside the loop, where nothing is begun anew."""
-    return _AT_ONCE if nodes <= QUICK_NODES else inf
 
 
 def _named(pin: Pin | None) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from typing import TypeAlias
 from gateway.domain.calls import Form, Message, Permit, ServerEvent
 from gateway.domain.nodes import weight
 from gateway.errors import AuditUnavailable, Denied, GatewayError, UpstreamBroke
+from gateway.pipeline.asides import heard
 from gateway.pipeline.conversations import Conversations, asked_by
-from gateway.pipeline.heard import heard
 from gateway.pipeline.labels import Labeller
 from gateway.pipeline.release import Release
 from gateway.pipeline.sensitive import Edge

@@ -110,7 +110,7 @@ class Exchange:
             if media == _EVENTS and head.status == HTTPStatus.OK:
                 streams = True
                 return _answer(head, self._stream(response, abandoned))
-            return await self._whole(response, head, verb, media, abandoned)
+            return await self._whole(response, verb, media, abandoned)
         finally:
             if not streams:
                 # After a whole body this is a no-op, and the connection is kept.
@@ -155,13 +155,9 @@ class Exchange:
         )
 
     async def _whole(
-        self,
-        response: Response,
-        head: Head,
-        verb: str,
-        media: str,
-        abandoned: Callable[[], None],
+        self, response: Response, verb: str, media: str, abandoned: Callable[[], None]
     ) -> RawAnswer:
+        head = response.head
         status = head.status
         if media != _JSON and status // 100 == 4:  # noqa: PLR2004 - RFC 9110 section 15.5
             # Clients act on the status alone (404: the session is over, 405: no stream here);

@@ -25,7 +25,6 @@ from gateway.web.call_metrics import CallMetrics
 from gateway.web.carrier import Carrier
 from gateway.web.guard import Refused, plain, throttled
 from gateway.web.scopes import Found, found_in
-from gateway.wire.inbound import Inbound
 from gateway.wire.jsontext import WireLimits
 from gateway.wire.operations import LISTEN
 from gateway.wire.revisions import read_delete, read_get, read_posted
@@ -274,14 +273,11 @@ class McpEndpoint:
             return await asker.carrier.refuse(unread, error)
         message = inbound.message
         watch.listens = message.form is Form.STREAM or message.method == LISTEN
-        return await asker.carrier.handle(self._call(scope, inbound, asker))
-
-    def _call(self, scope: Scope, inbound: Inbound, asker: "_Asker") -> Call:
-        return Call(
+        call = Call(
             id=CallId(self._new_id()),
             endpoint=scope["path"],
             server=_server(scope),
-            message=inbound.message,
+            message=message,
             revision=inbound.revision,
             profile=inbound.profile,
             headers=inbound.headers,
@@ -293,6 +289,7 @@ class McpEndpoint:
             trace=inbound.trace,
             run_hint=inbound.run_hint,
         )
+        return await asker.carrier.handle(call)
 
     def _unread(
         self,

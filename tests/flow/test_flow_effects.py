@@ -5,7 +5,7 @@ import pytest
 from gateway.domain.document import Document
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Effect, ServerRule, ToolRule
 from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
-from gateway.flow.effects import effect_of, result_label
+from gateway.flow.effects import effect_of
 
 
 def manifest(**members: Any) -> Manifest:
@@ -45,6 +45,7 @@ def test_unconfigured_anything_else_destroys(members: dict[str, Any]) -> None:
 
 
 def test_results_have_the_tools_label_or_else_the_servers() -> None:
-    assert result_label(ToolRule(result=BOTTOM), ServerRule(tools={})) == BOTTOM
-    assert result_label(ToolRule(), ServerRule(tools={})) == STRICTEST_DEFAULT
-    assert result_label(ToolRule(), ServerRule(default=BOTTOM, tools={})) == BOTTOM
+    labelled = ServerRule(tools={"t": ToolRule(result=BOTTOM), "u": ToolRule()})
+    assert labelled.result_of("t") == BOTTOM
+    assert labelled.result_of("u") == labelled.result_of("v") == STRICTEST_DEFAULT
+    assert ServerRule(default=BOTTOM, tools={}).result_of("t") == BOTTOM
