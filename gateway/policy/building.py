@@ -9,7 +9,6 @@ from typing import Any, Final, Protocol
 from gateway.domain._value import value
 from gateway.errors import ConfigError
 from gateway.policy import lint
-from gateway.policy.archive import PolicyArchive
 from gateway.policy.bundle import Policy, compile_wasm, prepare
 from gateway.policy.in_words import in_words
 from gateway.policy.opa import Opa
@@ -123,8 +122,8 @@ def _prepared(
 ) -> tuple[Opa, Policy]:
     opa = find_opa()
     policy = prepare(opa, sources_of(snapshot, settings, opa), config)
-    if settings.archive is not None:
-        PolicyArchive(settings.archive).keep(policy.sources, config)
+    if settings.keep is not None:
+        settings.keep(policy.sources, config)
     return opa, policy
 
 

@@ -1,9 +1,10 @@
 """What an operator chooses about policy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from gateway.domain._value import value
 
@@ -65,8 +66,8 @@ class PolicySettings:
     """How long one decision may take before it is refused."""
     poll: float = 60.0
     """How often a URL or a central server is looked at again."""
-    archive: Path | None = None
-    """Where the text of every policy that was put in force is kept, by digest; `None` keeps none."""
+    keep: Callable[[Any, Mapping[str, Any]], None] | None = None
+    """Keeps the text of every policy that is put in force, with what the configuration tells it; `None` keeps none."""
     fuel: int = FUEL
     """Instructions of one evaluation by `WASM`."""
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from gateway.config import Config
 from gateway.domain._value import value
+from gateway.policy.archive import PolicyArchive
 from gateway.policy.authzen import AuthzenPoint
 from gateway.policy.beside import Beside
 from gateway.policy.candidate import Shadowed
@@ -51,7 +52,9 @@ async def policies(config: Config, store: Stores, metrics: Metrics) -> AsyncIter
 
     """
     async with AsyncExitStack() as stack:
-        settings = replace(policy_settings(config), archive=config.data_dir / ARCHIVE)
+        settings = replace(
+            policy_settings(config), keep=PolicyArchive(config.data_dir / ARCHIVE).keep
+        )
         files = policy_files(config)
         reporter = PolicyReporter(store, metrics, problems=files.problems)
         in_force = await load(

@@ -170,7 +170,7 @@ async def test_every_policy_that_is_put_in_force_is_kept_by_its_digest(
     folder: Path, tmp_path: Path
 ) -> None:
     archive = tmp_path / "policies"
-    settings = PolicySettings(path=str(folder), archive=archive)
+    settings = PolicySettings(path=str(folder), keep=PolicyArchive(archive).keep)
     holder = await load(settings, {"servers": ["mail"]}, on_change=lambda _: None)
     digest = holder.digest
     await holder.close()
