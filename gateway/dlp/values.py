@@ -111,8 +111,12 @@ class ValueMemory:
 
     def of(self, who: str, run: RunId) -> RunValues:
         """Return what is known of `run`, one of `who`, which may be nothing yet."""
+        return self.known(who, run) or RunValues(self._draw)
+
+    def known(self, who: str, run: RunId) -> RunValues | None:
+        """Return what is known of `run`, one of `who`, if anything is."""
         own = self._runs._of.get(who)  # noqa: SLF001 - on every call's way this is one call less
-        return (own and own.get(run)) or RunValues(self._draw)
+        return None if own is None else own.get(run)
 
     def keep(self, who: str, run: RunId, values: RunValues) -> None:
         """Keep `values` of `run`, grown by now."""

@@ -296,7 +296,7 @@ class Admission:
         subject = self._questions.subject(target, pin)
         task = self._questions.task(call, principal, run)
         flow = await self._questions.review(call, principal, run, subject, task)
-        dlp = await self._sensitive.in_call(call, principal, run, pin, task)
+        dlp = await self._sensitive.in_call(call, principal, run, (), task)
         if holds_secrets(dlp):
             await self._screened(principal, trail)
         asked = self._questions.of(call, principal, run, subject, flow, task=task, dlp=dlp)
@@ -327,14 +327,12 @@ class Admission:
             trail.arguments = {}  # so that it holds whatever ends this
             trail.arguments = await self._sensitive.recorded(principal.person, told)
 
-    async def recorded(self, permit: Permit) -> None:
-        """Note what goes out with `permit`, which is on record: it proves nothing when it comes back.
+    async def recorded(self, access: AccessRequest) -> None:
+        """Note what goes out on record and may have been led: it proves nothing when it comes back.
 
         Not before: a call that is decided anew would be judged by what it never sent.
         """
-        access = permit.access
-        if access is not None and not access.run.is_trusted:
-            await self._questions.note_sent(access)
+        await self._questions.note_sent(access)
 
     def take_back(self, permit: Permit) -> None:
         """Take back that `permit` was given: its question of the server's may be answered again."""
@@ -525,7 +523,7 @@ class Admission:
                 await finished(principal.person, CHECKING, checked)
         task = self._questions.task(call, principal, run)
         flow = await self._questions.review(call, principal, run, subject, task)
-        dlp = await self._sensitive.in_call(call, principal, run, pin, task)
+        dlp = await self._sensitive.in_call(call, principal, run, approved.named, task)
         if holds_secrets(dlp):
             await self._screened(principal, trail)
         due = self._quotas.due(call, principal, run, subject) if self._quotas.are_set else ()

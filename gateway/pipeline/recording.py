@@ -47,7 +47,8 @@ async def recorded(
         admission.take_back(permit)
         raise
     trail.intent_id = entry.id
-    await admission.recorded(permit)
+    if permit.access is not None and not permit.run.is_trusted:
+        await admission.recorded(permit.access)
 
 
 async def while_it_changes(

@@ -55,6 +55,13 @@ class Approved:
         return Members(self._definition.get("inputSchema"))
 
     @cached_property
+    def named(self) -> tuple[str, ...]:
+        """The arguments of a tool at the top, by their names."""
+        schema = self._definition.get("inputSchema")
+        properties = schema.get("properties") if isinstance(schema, dict) else None
+        return tuple(properties) if isinstance(properties, dict) else ()
+
+    @cached_property
     def of_prompt(self) -> tuple[str, ...]:
         """The names of a prompt's arguments; a tool has them in its schema."""
         listed = self._definition.get("arguments")

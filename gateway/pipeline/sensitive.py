@@ -102,9 +102,11 @@ class Sensitive:
         )
 
     async def in_call(
-        self, call: Call, principal: Principal, run: Run, pin: Pin | None, task: Task | None
+        self, call: Call, principal: Principal, run: Run, named: Collection[str], task: Task | None
     ) -> Mapping[str, Any]:
         """Return what policy is told of the arguments of `call`: `{"arguments", "result"}`.
+
+        Those that the approved definition has `named` have names that are nobody's words.
 
         Raises:
             RateLimited: So much of the same principal's is looked at already.
@@ -112,7 +114,7 @@ class Sensitive:
         """
         told_to_server, size = said(call.message), len(call.message.body)
         nodes, left = self._work(size)
-        asked, who = (self._detector, told_to_server, _named(pin)), principal.person
+        asked, who = (self._detector, told_to_server, named), principal.person
         try:
             found = await in_turn(who, nodes, scan, *asked, left)
         except TooMuch:
@@ -120,7 +122,9 @@ class Sensitive:
         if not found:
             return NOTHING_FOUND
         prompt = "" if task is None or task.prompt is None else task.prompt
-        given = self._values.of(principal.person, run.id).givers(call.server, found, prompt)
+        given: Mapping[str, str] = {}
+        if prompt or self._values.known(who, run.id) is not None:
+            given = self._values.of(who, run.id).givers(call.server, found, prompt)
         return {"arguments": told(found, given), "result": []}
 
     async def recorded(self, who: str, arguments: Any) -> Any:
@@ -242,12 +246,3 @@ def _replaced(node: Any, put_back: Any) -> Any:
     if isinstance(node, Mapping):
         return {name: _replaced(inner, put_back) for name, inner in node.items()}
     return node
-
-
-def _named(pin: Pin | None) -> tuple[str, ...]:
-    """Return the arguments that the approved definition names: their names are nobody's words."""
-    if pin is None or pin.approved is None:
-        return ()
-    schema = pin.approved.definition.content.get("inputSchema")
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    return tuple(properties) if isinstance(properties, dict) else ()
