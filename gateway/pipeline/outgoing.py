@@ -8,7 +8,6 @@ from gateway.domain.document import leaves, member_path
 from gateway.flow.beside import NOTHING, Beside, Said
 from gateway.flow.results import text_of
 from gateway.flow.templates import filled_in
-from gateway.wire.fixed import says_only_its_call
 from gateway.wire.outgoing import Part, asides, beside_reference, has_place, part_of, remarks
 
 Templates = Callable[[], tuple[str, ...]]
@@ -33,8 +32,6 @@ def beside(
     `wary` is whoever looks even at ids and tokens, and `as_written` whose message goes on as it is: then
     also what its program calls itself counts, which is else told nobody who has not heard it before.
     """
-    if says_only_its_call(message) and not (wary and isinstance(message.id, str)):
-        return NOTHING
     found = _Found()
     _in_params(found, message, given, templates, asked=asked, declared=frozenset(declared()))
     about = {

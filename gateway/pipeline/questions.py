@@ -15,7 +15,7 @@ from gateway.domain.quotas import UNCOUNTED
 from gateway.domain.standing import STANDS_FOR, StandingAnswer
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Target
 from gateway.errors import Denied, ProtocolError
-from gateway.flow.beside import Beside
+from gateway.flow.beside import NOTHING, Beside
 from gateway.flow.provenance import Provenance, may_write
 from gateway.flow.review import PRIVATE_TO_OUTSIDE, UNPROVEN_DESTINATION, review, told_by_its_run
 from gateway.flow.task import narrowed
@@ -30,6 +30,7 @@ from gateway.pipeline.standing import standing_for
 from gateway.ports import Clock, PinStore
 from gateway.ports.standing import StandingAnswers
 from gateway.turns import QUICK_NODES, in_turn
+from gateway.wire.fixed import says_only_its_call
 from gateway.wire.jsonrpc import INVALID_PARAMS
 from gateway.wire.outgoing import said
 
@@ -205,13 +206,16 @@ class Questions:
         return found
 
     def _beside(self, call: Call, principal: Principal, run: Run, declared: Names) -> Beside:
+        wary = call.server != OWN and run.has_read
+        if says_only_its_call(call.message) and not (wary and isinstance(call.message.id, str)):
+            return NOTHING
         return beside(
             call.message,
             given=lambda name: self.is_given(call, principal, name),
             asked=lambda name: was_asked(self._memory.given, call, principal, name),
             templates=partial(self._templates, call),
             declared=declared,
-            wary=call.server != OWN and run.has_read,
+            wary=wary,
             as_written=call.origin is OriginKind.PLANE,
         )
 

@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.calls import Form, Message
+from gateway.domain.flow import Run, RunId, Source
 from gateway.domain.labels import STRICTEST_DEFAULT, ToolRule
 from gateway.domain.tools import Profile
-from gateway.pipeline import admission, asides, outgoing
+from gateway.pipeline import admission, asides, questions
 from gateway.wire.fixed import says_only_its_call
-from tests.pipeline.house import House
+from tests.pipeline.house import ALICE, House
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
+READ = Source(server="web", tool="fetch", record="r", label=STRICTEST_DEFAULT)
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 
 ABLE: list[Any] = [
@@ -85,13 +87,14 @@ def require_alike(message: Message, profile: Profile, *, wary: bool) -> None:
     call = replace(house.call("search", profile=profile), message=message)
 
     def told() -> tuple[Any, Any]:
-        narrowed = house.pipeline._admission.narrowed(call)
-        beside = outgoing.beside(message, given=bool, asked=bool, templates=tuple, wary=wary)
-        return narrowed, beside
+        admission_ = house.pipeline._admission
+        beside = admission_._questions._beside(call, ALICE, run, tuple)
+        return admission_.narrowed(call), beside
 
+    run = Run(id=RunId("r"), label=STRICTEST_DEFAULT, sources=(READ,) if wary else ())
     short = told()
     with pytest.MonkeyPatch.context() as patched:
-        for module in (admission, outgoing):
+        for module in (admission, questions):
             patched.setattr(module, "says_only_its_call", lambda _: False)
         assert told() == short
 
@@ -133,7 +136,7 @@ async def test_it_goes_out_as_it_would(meta: dict[str, Any] | None, has_read: bo
 
     short = await went()
     with pytest.MonkeyPatch.context() as patched:
-        for module in (admission, asides, outgoing):
+        for module in (admission, asides, questions):
             patched.setattr(module, "says_only_its_call", lambda _: False)
         long = await went()
     assert says_only_its_call(short)
