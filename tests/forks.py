@@ -25,6 +25,7 @@ from typing import IO, Any, Protocol
 from tests.remembered import KEPT_IN
 
 ROOT = Path(__file__).parent.parent
+FORKED = ROOT / "tests" / "forked.py"
 _ANSWER_BYTES = 64
 _LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_AS, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE)
 """What a child inherits of whoever starts it, and this one of the server."""
@@ -95,10 +96,18 @@ class _Server:
         self._asking: socket.socket | None = None
         self._lock = threading.Lock()
 
+    def connect(self) -> Path:
+        """Return where it listens, from now on until we have ended."""
+        place = Path(os.environ[KEPT_IN]) / "forks"
+        with self._lock:
+            self._asking = self._asking or _connected(place)
+        return place
+
     def ask(self, what: Mapping[str, Any], output: int, errors: int) -> Forked:
+        self.connect()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, self._lock:
-            self._asking = self._asking or _connected(Path(os.environ[KEPT_IN]) / "forks")
+            assert self._asking is not None
             message = json.dumps(what).encode()
             socket.send_fds(self._asking, [message], [output, errors, theirs.fileno()])
         return Forked(ours)
@@ -175,6 +184,15 @@ def start(
         "limits": {which: resource.getrlimit(which) for which in _LIMITS},
     }
     return _server.ask(asked, output.fileno(), errors.fileno())
+
+
+def program(module: str) -> Sequence[str | Path]:
+    """Return what a shell, or whoever else starts programs, is to start for a module of ours, in a run.
+
+    It reads nothing, and where it is killed, what it has started is so a little later.
+    """
+    assert _server is not None
+    return [sys.executable, "-IS", FORKED, _server.connect(), module]
 
 
 def run(

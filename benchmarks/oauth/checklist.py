@@ -70,7 +70,7 @@ def run(wanted: Sequence[Point], folder: Path) -> Outcome:
     tests = sorted({test for point in wanted for test in point.tests})
     with (folder / "checklist.txt").open("wb") as output:
         subprocess.run(
-            [sys.executable, "-m", "pytest", "-n", "2", f"--junitxml={report}", *tests],
+            [sys.executable, "-m", "pytest", "--workers", "2", f"--junitxml={report}", *tests],
             cwd=ROOT,
             stdout=output,
             stderr=output,

@@ -1,7 +1,7 @@
 """The public suite finds nothing wrong with how the gateway gets its tokens for upstreams."""
 
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ import yaml
 
 from benchmarks.conformance.suite import SUITE, suite_command
 from benchmarks.report import ROOT
+from tests import forks
 from tests.cases import sampled
 
 REVISIONS = ("2025-11-25", "2026-07-28")
@@ -56,7 +57,7 @@ def test_the_gateway_holds_keys_as_the_suite_requires(scenario: str, tmp_path: P
 
 def require_passed(scenario: str, *arguments: str) -> None:
     """Have the suite judge the gateway as a client."""
-    client = f"{sys.executable} -m tests.conformance.upstream_client"
+    client = shlex.join(map(str, forks.program("tests.conformance.upstream_client")))
     done = subprocess.run(
         [
             *suite_command(),

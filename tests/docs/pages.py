@@ -1,8 +1,13 @@
 """Reading the project's pages: what they say in tables, links, code spans and blocks."""
 
+import os
 import re
+import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+
+from tests import forks
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -82,3 +87,24 @@ def names_of_tests(path: Path) -> set[str]:
     if not path.is_file():
         return set()
     return set(_FUNCTION.findall(path.read_text(encoding="utf-8")))
+
+
+def run(block: str, *, folder: Path, timeout: float = 240) -> "subprocess.CompletedProcess[str]":
+    """Run the commands of a block in a shell, for the demo that runs in `folder`.
+
+    Ours are forked from what has loaded them, as every program of a test is.
+    """
+    for written, module in (
+        (".venv/bin/douane", "gateway.cli"),
+        (".venv/bin/python -m tests.demo.client", "tests.demo.client"),
+    ):
+        block = block.replace(written, shlex.join(map(str, forks.program(module))))
+    return subprocess.run(
+        ["bash", "-ec", block],  # a loop ends well only if all in it does
+        cwd=ROOT,
+        env={**os.environ, "DOUANE_DEMO": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout,
+    )

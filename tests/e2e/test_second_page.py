@@ -1,9 +1,7 @@
 """The README's commands for one endpoint in front of six servers, run as they are written."""
 
 import json
-import os
 import shlex
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.demo.stage import stage
+from tests.docs import pages
 from tests.docs.pages import blocks
 from tests.e2e.own import until
 from tests.running import ALL, Running
@@ -66,15 +65,7 @@ def run(command: str, site: Site) -> str:
     """Run a command in a shell, with another folder than `var/demo`; return what it prints."""
     there = command.replace("var/demo", shlex.quote(str(site.gateway.folder)))
     there = there.replace(" ".join(ALL_SIX), " ".join(site.servers))
-    done = subprocess.run(
-        ["bash", "-ec", there],  # a loop ends well only if all in it does
-        cwd=ROOT,
-        env={**os.environ, "DOUANE_DEMO": str(site.gateway.folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = pages.run(there, folder=site.gateway.folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

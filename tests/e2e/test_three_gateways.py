@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -16,6 +15,7 @@ from tests.demo.client import connected
 from tests.demo.replicas import configured, together
 from tests.demo.run import first_link
 from tests.demo.stage import Together, stage
+from tests.docs import pages
 from tests.docs.pages import blocks
 from tests.e2e.own import soon, until
 from tests.postgres import Postgres
@@ -45,15 +45,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterat
 def run(block: str, site: Together) -> str:
     """Run the commands of a block in a shell, with another folder; return what they print."""
     there = block.replace("var/replicas", str(site.folder)).replace(MANY, FEW)
-    done = subprocess.run(
-        ["bash", "-ec", there],
-        cwd=ROOT,
-        env={**os.environ, "DOUANE_DEMO": str(site.folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
+    done = pages.run(there, folder=site.folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
