@@ -52,9 +52,11 @@ rule_for(found) := row_for("arguments", found)
 
 may_go(found) if "anywhere" in rule_for(found).to
 
+# By way of its server it may reach somebody else, whose it is not.
 may_go(found) if {
 	"home" in rule_for(found).to
 	found.given == "server"
+	input.flow.at_home == true
 }
 
 may_go(found) if {

@@ -5,7 +5,7 @@ import data.douane
 carrying(group, given) := {
 	"phase": "call",
 	"target": {"server": "mail", "kind": "tool", "name": "send", "effect": "egress"},
-	"flow": {"destinations": [{"path": "$.to", "by": "nobody"}]},
+	"flow": {"destinations": [{"path": "$.to", "by": "nobody"}], "at_home": true},
 	"dlp": {"arguments": [{"class": group, "group": group, "path": "$.body", "count": 1, "given": given}], "result": []},
 }
 
@@ -17,6 +17,13 @@ test_a_credential_goes_nowhere_but_home if {
 	"sensitive_data" in reasons(carrying("credential", ""))
 	not "sensitive_data" in reasons(carrying("credential", "server"))
 	not "sensitive_data" in reasons(carrying("credential", "task"))
+}
+
+test_by_way_of_home_it_goes_to_nobody_else if {
+	by_way := object.union(carrying("credential", "server"), {"flow": {"at_home": false}})
+	"sensitive_data" in reasons(by_way)
+	"sensitive_data" in reasons(json.remove(by_way, ["/flow/at_home"]))
+	"sensitive_data" in asks(object.union(carrying("iban", "server"), {"flow": {"at_home": "yes"}}))
 }
 
 test_an_account_is_asked_about if {

@@ -33,6 +33,7 @@ read := {
 		"left_open": false,
 		"unheard": false,
 		"lasting": false,
+		"at_home": true,
 		"violations": [],
 	},
 	"result": null,

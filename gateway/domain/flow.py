@@ -261,6 +261,8 @@ class FlowReview:
     """Whether the user's words, which ask for nothing that the tool is known to do, order some deed."""
     lasting: bool = False
     """Whether the tool sets up what goes on by itself, by its name."""
+    at_home: bool = False
+    """Whether what it carries reaches its own server alone, as far as can be read."""
     violations: tuple[Violation, ...] = ()
 
     @property

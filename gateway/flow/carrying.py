@@ -1,17 +1,32 @@
 """What a call carries: pieces of earlier results, an outsider's words, secrets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from gateway.domain.flow import Match, Payload, Run, Said
+from gateway.domain.flow import Chosen, Destination, Match, Payload, Run, Said
 from gateway.domain.labels import Confidentiality, Effect
+from gateway.flow.choice import is_own
 from gateway.flow.naming import things_in
 from gateway.flow.payloads import SHORTEST_VALUE
 from gateway.flow.placing import said_of
 from gateway.flow.results import said_in
 from gateway.flow.use import Knowledge, Use
 
-_REACHES = frozenset({Effect.EGRESS, Effect.PAY, None})
-"""Effects by which a server's own data reach somebody else."""
+_REACHES = frozenset({Effect.EGRESS, Effect.PAY, Effect.EXECUTE, None})
+"""Effects by which a server's own data reach somebody else, whatever is named."""
+_LISTED = frozenset({Chosen.OWN_ID, Chosen.TYPED, Chosen.TRUSTED_RESULT})
+
+
+def is_at_home(use: Use, told: Effect | None, named: Iterable[Destination]) -> bool:
+    """Tell whether what `use` carries reaches its own server alone, as far as can be read.
+
+    `told` is what a tool that nobody labelled says that it does, and `named` are all the places and
+    links of the use: each is one more that hears, but for the tenant's and the server's own names.
+    """
+    if use.effect in _REACHES or (told is not None and told in _REACHES):
+        return False
+    return all(
+        one.by is Chosen.TENANT or (one.by in _LISTED and is_own(one, use.server)) for one in named
+    )
 
 
 def payload_of(
@@ -55,16 +70,17 @@ _LONGEST_SAID = 256
 """Characters of a payload that a sentence may ask for; longer ones are compared piece by piece."""
 
 
-def secrets_of(run: Run, use: Use, knowledge: Knowledge) -> Iterator[Payload]:
+def secrets_of(run: Run, use: Use, knowledge: Knowledge, *, at_home: bool) -> Iterator[Payload]:
     """Yield the secrets of earlier results that stand anywhere in what is said, in any spelling.
 
-    To the server that gave one out it may go back, but not by way of it to somebody else.
+    To the server that gave one out it may go back, where that is `at_home`: not by way of it to
+    somebody else.
     """
     if run.label.confidentiality is not Confidentiality.SECRET:
         return
     if not knowledge.provenance.knows_secrets:
         yield _secret("$.*", ("",))
-    home = "" if use.effect in _REACHES else use.server
+    home = use.server if at_home else ""
     texts = [*said_in(use.arguments), *(text for _, text in use.beside.texts)]
     found = knowledge.provenance.secrets_in(texts, home, knowledge.prompt or "")
     if found:

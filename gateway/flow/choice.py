@@ -32,7 +32,7 @@ def chosen(destination: Destination, server: str) -> Chosen:
         return Chosen.POINTED
     if said is Said.OUTSIDER:
         return Chosen.OUTSIDER
-    if proof is Proof.TYPED and _is_own(destination, server):
+    if proof is Proof.TYPED and is_own(destination, server):
         return Chosen.OWN_ID if said is Said.NOT else Chosen.POINTED
     if destination.form is Form.NAME or _is_given(destination):
         return Chosen.NAME if said is Said.NOT else Chosen.PICKED
@@ -83,7 +83,8 @@ def _by_a_person(
     )
 
 
-def _is_own(destination: Destination, server: str) -> bool:
+def is_own(destination: Destination, server: str) -> bool:
+    """Tell whether `server` gave it out as a name of its own."""
     return _is_given(destination) and (destination.origin or {}).get("server") == server
 
 

@@ -26,6 +26,7 @@ def flow_input(review: FlowReview) -> dict[str, Any]:
         "left_open": review.left_open,
         "unheard": review.unheard,
         "lasting": review.lasting,
+        "at_home": review.at_home,
         "violations": [
             {"code": violation.code, "message": violation.message}
             for violation in review.violations

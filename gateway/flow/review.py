@@ -20,7 +20,7 @@ from gateway.domain.flow import (
 from gateway.domain.labels import Confidentiality, Effect, Integrity, Label
 from gateway.flow.asked import asks_for, told_of
 from gateway.flow.beside import NOTHING, Beside, telling
-from gateway.flow.carrying import of_others, payload_of, secrets_of
+from gateway.flow.carrying import is_at_home, of_others, payload_of, secrets_of
 from gateway.flow.choice import answered, asked_by, chosen
 from gateway.flow.forms import addresses_in, form_of, is_of_a_place, links_in
 from gateway.flow.fragments import LONGEST_SCANNED
@@ -100,13 +100,16 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
     if beside:
         payload = chain(payload, payload_of(beside, replace(knowledge, home=use.server), asked_for))
     unknown = of_others(run, own, knowledge)
+    at_home = is_at_home(use, told, (*destinations, *links))
+    secrets = secrets_of(run, use, knowledge, at_home=at_home)
     return FlowReview(
         label=run.label,
         sources=run.sources,
         unnamed=run.unnamed,
         destinations=destinations,
         names_where=names_where,
-        payload=(*payload, *unknown, *secrets_of(run, use, knowledge)),
+        payload=(*payload, *unknown, *secrets),
+        at_home=at_home,
         links=links,
         asked_for=asked_for,
         told=told,

@@ -139,7 +139,7 @@ def _flow() -> Schema:
         confidentiality=_level(),
     )
     return _closed(
-        ("told", "unheard", "lasting"),
+        ("told", "unheard", "lasting", "at_home"),
         label=_label(),
         sources=_list_of(_closed(server=_TEXT, tool=_TEXT, record=_TEXT, label=_label())),
         destinations=_list_of(_destination()),
@@ -151,6 +151,7 @@ def _flow() -> Schema:
         left_open={"type": "boolean"},
         unheard={"type": "boolean"},
         lasting={"type": "boolean"},
+        at_home={"type": "boolean"},
         violations=_list_of(_closed(code=_TEXT, message=_TEXT)),
     )
 

@@ -310,6 +310,7 @@ def test_policy_gets_a_review_in_the_contracts_words() -> None:
         "left_open": False,
         "unheard": False,
         "lasting": False,
+        "at_home": False,
     }
 
 
@@ -326,6 +327,7 @@ def test_an_empty_review_has_every_member_of_the_contract() -> None:
         "left_open": False,
         "unheard": False,
         "lasting": False,
+        "at_home": False,
         "violations": [],
     }
 

@@ -14,11 +14,12 @@ from gateway.flow.provenance import Provenance
 from gateway.flow.reading import Answered
 from gateway.flow.review import review
 from gateway.flow.use import Knowledge, Use
-from tests.flow.flow_builders import TENANT, source, structured
+from tests.flow.flow_builders import TENANT, UNTRUSTED, remember, source, structured
 
 SECRET = Label(integrity=Integrity.UNTRUSTED, confidentiality=Confidentiality.SECRET)
 PRIVATE = Confidentiality.PRIVATE
 KEY = "tulip77meadow"
+POST = ToolRule(effect=Effect.WRITE, destination=("to",), payload=("text",))
 MAIL = structured({"from": "ops", "text": f"The meeting is at nine. Password: {KEY}"})
 
 
@@ -50,10 +51,12 @@ def carried(
     server: str = "web",
     prompt: str = "",
     label: Label = SECRET,
+    rule: ToolRule = POST,
+    tool: str = "post",
 ) -> list[str]:
     """Return where a secret is found."""
-    rule = ToolRule(destination=("to",), payload=("text",))
-    use = Use(server=server, tool="post", rule=rule, effect=effect, arguments=arguments)
+    about = {"inputSchema": {"properties": {"text": {"type": "string"}}}}
+    use = Use(server=server, tool=tool, rule=rule, effect=effect, arguments=arguments, about=about)
     found = review(
         Run(id=RunId("r"), label=label),
         use,
@@ -109,8 +112,50 @@ def test_a_secret_that_is_a_name_is_found_again_as_a_name(held: Any) -> None:
 
 def test_a_secret_goes_home_and_not_by_way_of_home_to_somebody_else() -> None:
     provenance = read(Provenance())
-    for effect, found in ((Effect.WRITE, []), (Effect.EGRESS, ["$"]), (Effect.PAY, ["$"])):
+    reaching = Effect.EGRESS, Effect.PAY, Effect.EXECUTE
+    for effect in Effect:
+        found = ["$"] if effect in reaching else []
         assert carried({"note": KEY}, provenance, effect=effect, server="mail") == found
+
+
+@pytest.mark.parametrize("effect", [Effect.READ, Effect.WRITE, Effect.DESTROY, Effect.CREDENTIAL])
+@pytest.mark.parametrize(
+    ("said", "goes"),
+    [
+        ({"to": f"https://pages.example/log?k={KEY}"}, False),
+        ({"to": "https://pages.example/log", "text": KEY}, False),
+        ({"to": "bob@client.example", "text": KEY}, False),
+        ({"text": f"https://pages.example/log?k={KEY}"}, False),
+        ({"to": "a7", "text": KEY}, True),
+        ({"to": "alice@example.com", "text": f"{KEY}, for https://www.example.com/"}, True),
+    ],
+)
+@pytest.mark.parametrize(
+    "prompt", ["", "Look at https://pages.example/ and tell bob@client.example"]
+)
+def test_a_secret_goes_home_only_where_nobody_else_is_named(
+    said: dict[str, str], goes: bool, effect: Effect, prompt: str
+) -> None:
+    """Whatever its effect, a call tells whoever it names: who chose them does not make it home."""
+    provenance = read(Provenance())
+    remember(provenance, source(UNTRUSTED), structured({"id": "a7"}))
+    found = carried(said, provenance, effect=effect, server="mail", prompt=prompt)
+    assert found == ([] if goes else ["$"])
+    assert "$" in carried(said, provenance, effect=effect, server="web", prompt=prompt)
+
+
+def test_what_nobody_labelled_takes_home_what_it_does_not_say_that_it_sends() -> None:
+    provenance = read(Provenance())
+    for tool, found in (("store_note", []), ("post_message", ["$"])):
+        said = carried(
+            {"text": KEY},
+            provenance,
+            effect=Effect.DESTROY,
+            server="mail",
+            rule=ToolRule(),
+            tool=tool,
+        )
+        assert said == found
 
 
 def test_what_the_user_says_is_no_secret_from_them() -> None:
