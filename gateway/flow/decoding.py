@@ -45,7 +45,7 @@ _RUNS = _compiled(
 )
 """What has a `_HEX_RUN` in it, and what has a `_BASE64_RUN`."""
 
-_NO_HEX = re.compile(r"0x|[^0-9a-fA-F]")
+_NO_HEX = bytes(frozenset(range(256)).difference(b"0123456789abcdefABCDEF"))
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 _FEWEST_ESCAPES = 4
 _TO_STANDARD = str.maketrans("-_", "+/", " \t\r\n=")
@@ -115,8 +115,13 @@ def _unescaped(escape: re.Match[str]) -> str:
     return chr(int(escape[1] or escape[2], 16))
 
 
+def hex_digits(run: bytes) -> str:
+    """Return the digits of `run`, without what stands before and between them."""
+    return run.replace(b"0x", b"").translate(None, _NO_HEX).decode()
+
+
 def _from_hex(run: str) -> Iterable[str]:
-    digits = _NO_HEX.sub("", run)
+    digits = hex_digits(run.encode())
     plain = _text(bytes.fromhex(digits[: len(digits) // 2 * 2]))
     return () if plain is None else (plain,)
 

@@ -40,10 +40,11 @@ _LONGEST_PLAIN = 128
 _ISBN_DIGITS = 13
 
 _REMARK = re.compile(r"\([^()]*+\)")
-_MOST_REMARKS = 8
+_DEEPEST_REMARKS = 8
 """Within each other (RFC 5322 section 3.2.2)."""
+_MANY_REMARKS = 1024
+"""More of them are not taken out."""
 _ODD = frozenset("()\\")
-_BLANK = re.compile(r"\s++")
 
 _IBAN_LIKE = re.compile(r"(?<!\w)[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]){11,30}+(?!\w)", re.ASCII)
 
@@ -137,11 +138,13 @@ def _is_mail_like(text: str) -> bool:
     """Tell whether a mail server may find an address in `text`, which it reads without remarks and space."""
     if "@" not in text:
         return False
-    for _ in range(_MOST_REMARKS if "(" in text else 0):
+    if text.count("(") > _MANY_REMARKS:
+        return True  # as below: nobody knows what is left of it
+    for _ in range(_DEEPEST_REMARKS if "(" in text else 0):
         text = _REMARK.sub("", text)
     if not _ODD.isdisjoint(text):
         return True  # whoever reads it as mail servers do may find an address
-    return _MAIL_LIKE.search(_BLANK.sub("", text)) is not None
+    return _MAIL_LIKE.search("".join(text.split())) is not None
 
 
 _SPELLED_PHONE = re.compile(

@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import re2
 
+from gateway.domain.rewriting import symbols_in
+from gateway.flow.decoding import hex_digits
 from gateway.flow.entities import from_html
 
 _DEEPEST: Final = 4
@@ -47,11 +49,9 @@ _PUNYCODE: Final = re.compile(r"xn--([a-z0-9-]{1,59})", re.IGNORECASE)
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/_-]{6,}")
 _BASE64_WORD: Final = re.compile(rb"[A-Za-z0-9]{6,}")
 _BASE32: Final = re.compile(rb"[A-Z2-7]{8,}|[a-z2-7]{8,}")
-_NO_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/]")
 _WORDS: Final = re.compile(rb"[!-~]{6,}")
 _JOINTS: Final = re.compile("[+/_-]")
 _HEX: Final = re2.compile(rb"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[\s:,;._|/+-]{0,2}){4,}")
-_NO_HEX: Final = re.compile(r"0x|[^0-9a-fA-F]")
 _NUMBERS: Final = re2.compile(rb"\d{1,3}(?:[\s,;]{1,2}\d{1,3}){3,}|\d{1,3}(?:[:._|/+-]\d{1,3}){5,}")
 """Addresses and dates have fewer than six, with what stands between those."""
 _LONG: Final = (_HEX, _NUMBERS)
@@ -83,6 +83,8 @@ class Reader:
         if len(text) < _SHORTEST_RUN and text.isalnum():
             self._take(_EACH // 3)
             return (text,)
+        if len(text) > self._left:  # before anything is made of it
+            self._take(len(text))
         found = dict.fromkeys((text, *_from_careless_base64(text)))
         latest = [text]
         for _ in range(_DEEPEST + 1):
@@ -191,7 +193,7 @@ def _from_careless_base64(text: str) -> Iterator[str]:
 
     They find something in nearly every text, of which words are kept.
     """
-    symbols = _NO_BASE64.sub(b"", text.encode("utf-8", "surrogatepass").translate(_TO_STANDARD))
+    symbols = symbols_in(text)
     for begin in range(min(4, max(0, len(symbols) - _SHORTEST_RUN))):
         run = symbols[begin:]
         if len(run) % 4 == 1:
@@ -257,7 +259,7 @@ def _base32(run: bytes) -> bytes | None:
 
 
 def _hex(run: bytes) -> bytes | None:
-    digits = _NO_HEX.sub("", run.decode())
+    digits = hex_digits(run)
     octets = bytes.fromhex(digits[: len(digits) // 2 * 2])
     # What stands before the digits may look like some: it is none of the text.
     return octets if octets[1:2] == b"\0" else octets.decode("utf-8", "ignore").encode()

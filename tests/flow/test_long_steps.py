@@ -1,0 +1,80 @@
+"""A long text is read in steps that let others have their turn: no expression finds it letter by letter."""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+
+from gateway.domain.flow import Form
+from gateway.domain.rewriting import Rewriter
+from gateway.flow import forms, spellings
+from gateway.flow.decoding import hex_digits
+from gateway.flow.forms import form_of
+from gateway.flow.spellings import Reader, TooMuch
+
+LENGTH = 1_500_000
+ONE_BY_ONE = re.compile(rb"[^A-Za-z0-9+/]")
+"""As slow as it gets: it finds each letter by itself, all in one step."""
+
+
+async def longest_gap_s(work: Callable[[], object]) -> float:
+    """Return for how long the loop had no turn while a thread did `work`; of several tries the shortest."""
+    gaps = []
+    for _ in range(3):
+        done = asyncio.ensure_future(asyncio.to_thread(work))
+        longest, before = 0.0, time.perf_counter()
+        while not done.done():
+            await asyncio.sleep(0.001)
+            now = time.perf_counter()
+            longest, before = max(longest, now - before), now
+        await done
+        gaps.append(longest)
+    return min(gaps)
+
+
+def read(text: str) -> None:
+    with pytest.raises(TooMuch):
+        Reader().spellings(text)
+
+
+class Plain(Rewriter):
+    def text(self, text: str, name: str = "") -> str:
+        return text
+
+    def shows(self, text: str, name: str = "") -> bool:
+        return False
+
+
+WORK: dict[str, Callable[[], object]] = {
+    "spellings": lambda: read(". " * (LENGTH // 2)),
+    "spellings of wide letters": lambda: read("\U0001f980" * (LENGTH // 4)),
+    "base64 that is none": lambda: Plain().of({"blob": ". " * (LENGTH // 2)}),
+    "digits": lambda: hex_digits(b"4 1 " * (LENGTH // 4)),
+    "remarks": lambda: forms._is_mail_like("()" * (LENGTH // 2) + "@"),
+    "blanks": lambda: forms._is_mail_like(" @" * (LENGTH // 2)),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+async def test_no_long_text_keeps_the_loop_from_its_turn(name: str) -> None:
+    one_by_one = await longest_gap_s(lambda: ONE_BY_ONE.sub(b"", b". " * (LENGTH // 2)))
+    assert await longest_gap_s(WORK[name]) < one_by_one / 2
+
+
+def test_what_there_is_no_room_for_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(spellings, "symbols_in", lambda text: begun.append(text) or b"")
+    with pytest.raises(TooMuch):
+        Reader(room=100).spellings("a." * 100)
+    assert begun == []
+
+
+def test_digits_are_told_without_what_stands_around_them() -> None:
+    assert hex_digits(rb"0x41, \x42:43|0x4") == "4142434"
+
+
+def test_many_remarks_may_hide_an_address() -> None:
+    assert form_of("emma (a) at home @ noon") is Form.NAME
+    assert form_of("(a)" * 5_000 + " @") is Form.EMAIL
