@@ -16,6 +16,7 @@ from gateway.flow.content import pieces, text_of
 _MOST: Final = 256
 """Findings that policy is told of one document; what goes beyond is told at `$`."""
 _MOST_VALUES: Final = 1024
+"""Of one document; whose the others are is not looked at."""
 _ONE_PIECE: Final = 64 * 1024
 _AROUND: Final = 1024
 """Characters on each side of an edge; longer than anything but a private key's block."""
@@ -114,9 +115,10 @@ class _Findings:
         if (of, path) not in self._counts and len(self._counts) >= _MOST:
             path = "$"
         self._counts[of, path] += max(1, len(values))
-        if self._kept < _MOST_VALUES:
-            self._values.setdefault((of, path), []).extend(values)
-            self._kept += len(values)
+        kept = values[: _MOST_VALUES - self._kept]
+        if kept:
+            self._values.setdefault((of, path), []).extend(kept)
+            self._kept += len(kept)
 
     def all(self) -> tuple[Finding, ...]:
         return tuple(

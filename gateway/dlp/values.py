@@ -45,10 +45,9 @@ class RunValues:
         """How many bytes this takes, about."""
         return self._octets
 
-    def note(self, server: str, values: Iterable[str]) -> None:
-        """Take note of `values` that `server` answered with."""
-        for text in values:
-            key = _key(text)
+    def note(self, server: str, keys: Iterable[bytes]) -> None:
+        """Take note of values that `server` answered with, by their `keys_of`."""
+        for key in keys:
             if key in self._given:
                 self._given[key].add(server)
             elif len(self._given) < _MOST_GIVEN:
@@ -93,6 +92,11 @@ class RunValues:
     def value(self, token: str) -> str | None:
         """Return what `token` stands for in this run."""
         return self._values.get(token)
+
+
+def keys_of(found: Iterable[Finding]) -> frozenset[bytes]:
+    """Return by what the values of `found` are known: much to make of many, and quick to be noted."""
+    return frozenset(_key(text) for finding in found for text in finding.values)
 
 
 def _key(text: str) -> bytes:

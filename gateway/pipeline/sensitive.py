@@ -10,10 +10,10 @@ from typing import Any, Final
 from gateway.dlp.detector import Detector, TooMuch
 from gateway.dlp.masking import DUTIES, Masker
 from gateway.dlp.scanning import Finding, over_edges, scan, told
-from gateway.dlp.values import TOKEN, RunValues, ValueMemory
+from gateway.dlp.values import TOKEN, RunValues, ValueMemory, keys_of
 from gateway.domain.calls import Call, Permit
 from gateway.domain.decisions import Duty, Obligation
-from gateway.domain.flow import Run, Task
+from gateway.domain.flow import Run, RunId, Task
 from gateway.domain.identity import Principal
 from gateway.domain.nodes import most_nodes
 from gateway.domain.question import NOTHING_FOUND
@@ -114,17 +114,29 @@ class Sensitive:
         """
         told_to_server, size = said(call.message), len(call.message.body)
         nodes, left = self._work(size)
-        asked, who = (self._detector, told_to_server, named), principal.person
+        who, prompt = principal.person, "" if task is None else task.prompt or ""
+        # What many values are is looked up where they were found.
+        work = partial(self._in_call, told_to_server, named, (who, run.id, call.server), prompt)
         try:
-            found = await in_turn(who, nodes, scan, *asked, left)
+            return await in_turn(who, nodes, work, left)
         except TooMuch:
-            found = await in_turn(who, MASKING, scan, *asked)
+            return await in_turn(who, MASKING, work)
+
+    def _in_call(
+        self,
+        content: Any,
+        named: Collection[str],
+        where: tuple[str, RunId, str],
+        prompt: str,
+        left: float = inf,
+    ) -> Mapping[str, Any]:
+        found = scan(self._detector, content, named, left)
         if not found:
             return NOTHING_FOUND
-        prompt = "" if task is None or task.prompt is None else task.prompt
+        who, run, server = where
         given: Mapping[str, str] = {}
-        if prompt or self._values.known(who, run.id) is not None:
-            given = self._values.of(who, run.id).givers(call.server, found, prompt)
+        if prompt or self._values.known(who, run) is not None:
+            given = self._values.of(who, run).givers(server, found, prompt)
         return {"arguments": told(found, given), "result": []}
 
     async def recorded(self, who: str, arguments: Any) -> Any:
@@ -145,16 +157,19 @@ class Sensitive:
         who = permit.principal.person
         nodes, left = self._work(size) if before is None else (MASKING, inf)
         try:
-            found = await finished(who, nodes, self._in_content, content, before, left)
+            found, keys = await finished(who, nodes, self._in_content, content, before, left)
         except TooMuch:
-            found = await finished(who, MASKING, self._in_content, content, before)
+            found, keys = await finished(who, MASKING, self._in_content, content, before)
         if found:
+            # Here, where nothing of the same run comes between.
             known = self._values.of(permit.principal.person, permit.run.id)
-            known.note(permit.call.server, (text for one in found for text in one.values))
+            known.note(permit.call.server, keys)
             self._values.keep(permit.principal.person, permit.run.id, known)
         return told(found) if found else []
 
-    def _in_content(self, content: Any, before: str | None, left: float = inf) -> list[Finding]:
+    def _in_content(
+        self, content: Any, before: str | None, left: float = inf
+    ) -> tuple[list[Finding], frozenset[bytes]]:
         found = list(scan(self._detector, content, left=left))
         if before and (text := _running(_params(content))):
             pair = [before, text]
@@ -164,7 +179,7 @@ class Sensitive:
                 Finding(of=span.of, group=groups[span.of], path="$", count=1)
                 for span in over_edges(look, pair)
             ]
-        return found
+        return found, keys_of(found)
 
     def _work(self, size: int) -> tuple[int, float]:
         """Return how much it is to look through a message of `size` bytes, if there is little in it.

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.dlp.detector import Detector
-from gateway.dlp.scanning import Finding, _Findings, scan
+from gateway.dlp.scanning import Finding, _Findings, scan, told
 from tests.dlp.texts import CARD, KEY, THERE
 
 DETECTOR = Detector()
@@ -50,3 +50,17 @@ SAID = st.recursive(
 @example({"content": [{"text": "x" * 3000 + KEY[:9]}, {"text": KEY[9:12]}, {"text": KEY[12:]}]})
 def test_what_the_walk_finds_the_scan_finds(content: Any) -> None:
     assert scan(DETECTOR, content) == walked(content)
+
+
+def test_of_very_many_values_most_are_counted_and_not_kept() -> None:
+    """Whoever gives them was not looked up: policy is told that nobody is known to have."""
+    many = " ".join(f"{at:05x}@b.example" for at in range(3_000))
+    found = scan(DETECTOR, {"a": many, "b": "anna@b.example"})
+    assert [(one.path, one.count) for one in found] == [("$.a", 3_000), ("$.b", 1)]
+    assert sum(len(one.values) for one in found) == 1024
+    rows = told(found, dict.fromkeys(found[0].values, "server"))
+    assert [(row["given"], row["count"]) for row in rows] == [
+        ("", 3_000 - 1024),
+        ("server", 1024),
+        ("", 1),
+    ]

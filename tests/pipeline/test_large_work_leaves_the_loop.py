@@ -14,6 +14,7 @@ import pytest
 import rfc8785
 
 from gateway import turns
+from gateway.dlp import values
 from gateway.dlp.masking import Masker
 from gateway.dlp.scanning import scan
 from gateway.domain.calls import Permit, RawAnswer
@@ -611,6 +612,30 @@ async def test_what_is_found_and_masked_is_so_beside_the_loop(
     assert threading.get_ident() not in {thread for _, thread in ran}
 
 
+async def test_whose_many_values_are_is_looked_up_where_they_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: set[tuple[str, bool]] = set()
+
+    def noting(name: str) -> None:
+        work = getattr(values, name)
+
+        def done(*args: Any) -> Any:
+            ran.add((name, threading.get_ident() == loop))
+            return work(*args)
+
+        monkeypatch.setattr(values, name, done)
+
+    loop = threading.get_ident()
+    noting("_key")
+    house = House()
+    await house.approve_all()
+    many = " ".join(f"{at:05x}@b.example" for at in range(2_000))
+    house.server.answer = lambda permit: result(permit, text(many))
+    assert (await house.handle(house.call("search", {"q": many}))).code is None
+    assert ran == {("_key", False)}
+
+
 SMALL = [
     " ".join(f"sms 12345678{at:04d}" for at in range(46)),
     base64.b64encode(" ".join(f"sms 12345678{at:04d}" for at in range(34)).encode()).decode(),
@@ -634,7 +659,10 @@ async def test_what_takes_long_is_looked_at_beside_the_loop_however_small_it_is(
     monkeypatch.setattr(
         sensitive.Sensitive,
         "_in_content",
-        lambda self, said, _, left=math.inf: [*noting(self._detector, said, (), left)],
+        lambda self, said, _, left=math.inf: (
+            [*noting(self._detector, said, (), left)],
+            frozenset(),
+        ),
     )
     house = House()
     await house.approve_all()
