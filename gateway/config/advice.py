@@ -24,6 +24,7 @@ def warnings(config: Config) -> list[str]:
     for kind, name, section in config.planes.every:
         if not isinstance(section, AuthzenPlane):
             found += _asking_by_grpc(f"planes.{kind}.{name}", PlaneKind(kind))
+    found += _servers_of_people(config)
     found += _core(config)
     found += _told(config)
     return found
@@ -112,6 +113,22 @@ def _asking_by_grpc(key: str, kind: PlaneKind) -> Iterator[str]:
     )
     if lacks := missing(kind):
         yield f"{key}: it does not hold that {'; that '.join(lacks)}: see docs/planes.md"
+
+
+def _servers_of_people(config: Config) -> Iterator[str]:
+    hosts = config.planes.experimental_interceptors.items()
+    planes = [(kind, name, set(one.named)) for kind, name, one in config.planes.every]
+    planes += [
+        ("experimental_interceptors", name, set(one.servers.values())) for name, one in hosts
+    ]
+    for kind, name, servers in planes:
+        for server in sorted(servers):
+            if config.servers[server].credential.kind in {"oauth", "exchange"}:
+                yield (
+                    f"planes.{kind}.{name}.servers: {server} has a credential for each person, and what "
+                    "it shows them is read with the one that they have here: a call of somebody who has "
+                    "none is refused, whatever the plane itself would send; see docs/planes.md"
+                )
 
 
 def _core(config: Config) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from gateway.domain.identity import Principal
 from gateway.domain.tools import Kind, Profile, UpstreamId
-from gateway.errors import UnknownTool, UpstreamFailed
+from gateway.errors import CredentialRequired, UnknownTool, UpstreamFailed
 from gateway.ports import CatalogSink, Clock
 from gateway.upstream.breaker import Breaker
 from gateway.upstream.client import NotSpoken
@@ -173,26 +173,33 @@ class Crawler:
         profile: Profile,
         kind: Kind,
         principal: Principal | None = None,
+        *,
+        sends: bool = True,
     ) -> None:
         """Return if the list of `kind` was read recently enough; if not, once it is read again.
 
-        Of an upstream that is `per_person` it is the list that `principal` is shown; without a
-        credential of theirs there is none, and nothing can be sent.
+        Of an upstream that is `per_person` it is the list that `principal` is shown. Without a
+        credential of theirs nothing can be sent, where it is the gateway that `sends`, and so there
+        is nothing to compare; whoever else sends may have one.
 
         Raises:
             UnknownTool: No such server.
             UpstreamResting: Nobody tries to read it now, because the upstream has failed too often.
             UpstreamFailed: It cannot be read now.
-            CredentialRequired: The upstream does not take the person's credential.
+            CredentialRequired: The upstream does not take the person's credential, or they have
+                none here and somebody else sends.
 
         """
-        watched: Watched | None = self._watched.get(server)
+        watched = self._watched.get(server)
         if watched is None:
             raise UnknownTool("There is no such server.", detail=f"server {server!r}")
         if watched.per_person and self._people is not None and principal is not None:
-            watched = await self._people.lists_of(principal, watched)
-        if watched is None:
-            return
+            try:
+                watched = await self._people.lists_of(principal, watched)
+            except CredentialRequired:
+                if sends:
+                    return
+                raise
         place = profile, kind
         watched.used[place] = now = self._monotonic()
         watched.in_use.set()
@@ -273,10 +280,6 @@ class Crawler:
         try:
             async with asyncio.timeout(_LATE_S):
                 return await self._reader.one(watched, place)
-        except Challenged:
-            if watched.per_person:
-                self._note_unseen(watched)
-            raise
         except (NotSpoken, TimeoutError, *FAILURES):
             raise
         except Exception:
@@ -423,7 +426,6 @@ class Crawler:
                 continue
             except Challenged:
                 if watched.per_person:
-                    self._note_unseen(watched)
                     return True
                 raise
             except UpstreamFailed as error:
@@ -435,9 +437,20 @@ class Crawler:
             raise unusable("it speaks no revision that the gateway knows")
         return False
 
-    def _note_unseen(self, watched: Watched) -> None:
-        read = Read(began=self._monotonic())
-        watched.read = {(profile, kind): read for profile in Profile for kind in Kind}
+
+class SentElsewhere:
+    """Catalogs for calls that somebody else sends: without a credential of the person's here nobody
+    knows what they are shown, and that is no reason to let anything pass.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    async def refresh(
+        self, server: UpstreamId, profile: Profile, kind: Kind, principal: Principal
+    ) -> None:
+        """Do as `Crawler.refresh`, and raise where they have no credential."""
+        await self._crawler.refresh(server, profile, kind, principal, sends=False)
 
 
 async def _for_ever(server: UpstreamId, work: Callable[[], Awaitable[None]]) -> None:

@@ -152,20 +152,16 @@ class People:
         self._credentials = credentials
         self._known: OrderedDict[tuple[UpstreamId, str], TheirLists] = OrderedDict()
 
-    async def lists_of(self, principal: Principal, everybodys: Watched) -> TheirLists | None:
-        """Return what is known of the lists they are shown; `None` if they have no credential.
-
-        Then nothing can be sent in their name either.
+    async def lists_of(self, principal: Principal, everybodys: Watched) -> TheirLists:
+        """Return what is known of the lists they are shown.
 
         Raises:
+            CredentialRequired: They have no credential, so nothing can be sent in their name.
             UpstreamFailed: Their authorization server gave no usable answer.
 
         """
         server = everybodys.server
-        try:
-            await self._credentials.headers(server, principal.user_id, principal.key)
-        except CredentialRequired:
-            return None
+        await self._credentials.headers(server, principal.user_id, principal.key)
         key = server, principal.user_id
         found = self._known.get(key)
         if found is None:

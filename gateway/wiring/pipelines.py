@@ -48,7 +48,7 @@ from gateway.ports.late import LateCalls
 from gateway.ports.scripts import ScriptStore
 from gateway.ports.standing import StandingAnswers
 from gateway.sandbox.languages import Engines
-from gateway.upstream.crawler import Crawler
+from gateway.upstream.crawler import Crawler, SentElsewhere
 from gateway.upstream.directory import Directory
 from gateway.upstream.settings import LocalSettings, UpstreamSettings
 from gateway.web.call_metrics import Metered
@@ -358,12 +358,13 @@ def pipelines(
         priority=config.discovery.priority,
     )
     front_door.append(aggregate)  # whose calls programs make
+    elsewhere = SentElsewhere(crawler)
     point = partial(
         for_planes,
         release=release,
         labels=labels,
         visibility=visibility,
-        crawler=crawler,
+        catalogs=elsewhere,
         runs=runs,
         servers=rules.servers,
         debts=carried.debts,
@@ -381,7 +382,7 @@ def pipelines(
             identity,
             planes,
             store,
-            admitting=admitting,
+            admitting=partial(admitting, catalogs=elsewhere),
             approvals=people,
             questions=approvals,
             runs=runs,

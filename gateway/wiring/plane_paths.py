@@ -28,7 +28,7 @@ def for_planes(
     release: Release,
     labels: Labeller,
     visibility: Visibility,
-    crawler: Catalogs,
+    catalogs: Catalogs,
     runs: RunStore,
     servers: Mapping[UpstreamId, ServerRule],
     debts: Debts,
@@ -38,9 +38,9 @@ def for_planes(
 ) -> tuple[DecisionPoint, PlaneTraffic]:
     """Return who answers questions, and who carries calls that are shown whole.
 
-    `admission` knows principals by what registered planes say of them.
+    `admission` knows principals by what registered planes say of them, and goes by `catalogs` as well.
     """
-    possible = PlaneLimits(visibility=visibility, pins=store.pins, catalogs=crawler)
+    possible = PlaneLimits(visibility=visibility, pins=store.pins, catalogs=catalogs)
     permits = PlanePermits(
         admission=admission, possible=possible, labels=labels, debts=debts, ledger=ledger
     )
@@ -59,7 +59,7 @@ def for_planes(
         results=results,
         visibility=visibility,
         pins=store.pins,
-        catalogs=crawler,
+        catalogs=catalogs,
         runs=runs,
         servers=servers,
         debts=debts,

@@ -114,3 +114,30 @@ def test_what_a_plane_that_asks_by_grpc_does_not_hold_is_told(kind: str) -> None
     lacks = missing(PlaneKind(kind))
     assert found[0].startswith(f"planes.{kind}.edge: nobody here sees whether it fails open")
     assert all(thing in found[1] for thing in lacks) if lacks else len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("authzen", ""),
+        ("ext_proc", ""),
+        ("experimental_interceptors", ", client: c"),
+    ],
+)
+@pytest.mark.parametrize("credential", ["oauth", "exchange", "none"])
+def test_that_a_plane_carries_calls_to_a_server_of_people_is_told(
+    kind: str, more: str, credential: str
+) -> None:
+    exchanges = ", client_id: g, client_secret: 'env:S', token_url: 'https://idp.example/token'"
+    needs = {"exchange": exchanges}
+    server = SERVER.replace(
+        "tools:", f"credential: {{kind: {credential}{needs.get(credential, '')}}}, tools:"
+    )
+    plane = f"{kind}: {{edge: {{key: 'env:E', servers: {{b: a}}{more}}}}}"
+    planes = f"planes: {{grpc: {{listen: '127.0.0.1:9443'}}, {plane}}}"
+    found = [
+        one
+        for one in advice(f"public_url: http://127.0.0.1:8080\n{planes}", server)
+        if one.startswith(f"planes.{kind}.edge.servers: a has a credential for each person")
+    ]
+    assert len(found) == (credential != "none")

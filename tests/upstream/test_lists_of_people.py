@@ -13,7 +13,7 @@ from gateway.domain.tools import Kind, Profile
 from gateway.errors import CredentialRequired, UpstreamFailed
 from gateway.upstream import personal
 from gateway.upstream.breaker import Breaker, Patience
-from gateway.upstream.crawler import Crawler
+from gateway.upstream.crawler import Crawler, SentElsewhere
 from gateway.upstream.personal import People
 from tests.servers.raw import RawUpstream, Script
 from tests.upstream.permits import WHERE, Connected, permit_for
@@ -122,6 +122,17 @@ async def test_whoever_is_not_connected_has_no_list_and_is_not_kept_waiting(cloc
         assert (seen.times, server.seen) == (0, [])
 
 
+async def test_whoever_sends_elsewhere_may_have_what_nobody_here_has(clock: Moved) -> None:
+    async with looking(Shown(u_emma=["a"]), clock) as (crawler, seen, _):
+        elsewhere = SentElsewhere(crawler)
+        await crawler.crawl(RAW)  # which sees nothing, and that is no look at a person's list
+        with pytest.raises(CredentialRequired) as required:
+            await elsewhere.refresh(RAW, Profile.MODERN, Kind.TOOL, NOBODY)
+        assert required.value.url == WHERE
+        await elsewhere.refresh(RAW, Profile.MODERN, Kind.TOOL, EMMA)
+        assert seen.digests(Profile.MODERN).keys() == {"a"}
+
+
 async def test_whose_credential_opens_no_list_has_to_connect_anew(clock: Moved) -> None:
     async with looking(Shown(), clock) as (crawler, seen, _):
         for _ in range(2):
@@ -179,6 +190,5 @@ async def test_of_what_a_person_is_shown_nothing_is_kept_but_when(clock: Moved) 
     ) as (crawler, _, _server):
         await tools_of(crawler, EMMA)
         known = await people.lists_of(EMMA, crawler.known[RAW])
-        assert known is not None
         assert [read.pages for read in known.read.values()] == [()] * len(known.read)
         assert known.kept == {}
