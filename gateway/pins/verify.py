@@ -4,6 +4,12 @@ from gateway.domain.tools import Pin, Pinned, PinStatus, Target
 from gateway.errors import PinDrift, PinPending, PinRevoked, UnknownTool
 
 
+def shows_approved(pin: Pin, *, identity: str) -> bool:
+    """Whether the server at `identity` was last seen to show what is in force: as it is, it may pass."""
+    approved = pin.approved if pin.status is PinStatus.APPROVED else None
+    return approved is not None and approved.identity == identity and pin.observed.is_same(approved)
+
+
 def verify(target: Target, pin: Pin | None, *, identity: str) -> Pinned:
     """Return the definition of `target` that a person, or policy in their name, approved.
 

@@ -17,7 +17,7 @@ from gateway.domain.identity import Asserted
 from gateway.domain.labels import STRICTEST_DEFAULT, ServerRule
 from gateway.domain.nodes import amount, weight
 from gateway.domain.planes import Plane, Reports
-from gateway.domain.tools import OWN, PinStatus, UpstreamId
+from gateway.domain.tools import OWN, UpstreamId
 from gateway.errors import (
     Denied,
     Fault,
@@ -42,13 +42,13 @@ from gateway.pipeline.plane_calls import (
     require_told,
     unread,
 )
+from gateway.pipeline.plane_limits import PlaneLimits
 from gateway.pipeline.plane_permits import PlanePermits
 from gateway.pipeline.plane_records import Asking, PlaneRecords
 from gateway.pipeline.plane_results import NO_ANSWER, Pending, PlaneResults
 from gateway.pipeline.recording import while_it_changes
 from gateway.pipeline.trail import Trail
-from gateway.pipeline.visibility import Visibility
-from gateway.ports import Catalogs, PinStore, RunStore
+from gateway.ports import PinStore, RunStore
 from gateway.turns import QUICK_NODES, finished
 from gateway.wire.authzen import Answer, Evaluation, Reported, Search
 from gateway.wire.operations import Sender, find
@@ -76,10 +76,9 @@ class DecisionPoint:
         *,
         admission: Admission,
         permits: PlanePermits,
+        possible: PlaneLimits,
         results: PlaneResults,
-        visibility: Visibility,
         pins: PinStore,
-        catalogs: Catalogs,
         runs: RunStore,
         servers: Mapping[UpstreamId, ServerRule],
         debts: Debts,
@@ -89,11 +88,9 @@ class DecisionPoint:
         """Take an `admission` that knows principals by what registered planes say of them."""
         self._admission = admission
         self._permits = permits
+        self._possible = possible
         self._results = results
-        self._visibility = visibility
-        self._pins = pins
         self._profiled = partial(profiled, pins)
-        self._catalogs = catalogs
         self._runs = runs
         self._servers = servers
         self._debts = debts
@@ -190,20 +187,9 @@ class DecisionPoint:
         row = find(Sender.CLIENT, call.message.method)
         if row is None or row.lists is None:
             return ()
-        await self._catalogs.refresh(call.server, call.profile, row.lists, permit.principal)
-        pins = [
-            pin
-            for pin in self._pins.all(call.server)
-            if pin.target.kind is row.lists
-            and pin.profile is call.profile
-            and pin.status is PinStatus.APPROVED
-        ]
-        seen = await self._visibility.of(
-            call, permit.principal, [(pin.target, pin) for pin in pins]
-        )
-        shown = sorted(pin.target.name for pin, is_seen in zip(pins, seen, strict=True) if is_seen)
-        trail.reasons("shown", f"{len(shown)} of {len(pins)} are shown")
-        return shown
+        listed = await self._possible.listed(call, row.lists, permit.principal)
+        trail.reasons("shown", f"{len(listed.names)} of {listed.known} are shown")
+        return listed.names
 
     async def _asked(self, asking: Asking, asked: Evaluation, call: Call, trail: Trail) -> Answer:
         """Carry a question through stages 2 to 8; the debt is durable before the yes is given."""

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from gateway.domain.tools import (
     Kind,
     Manifest,
     Pin,
+    PinStatus,
     Profile,
     Sighting,
     UpstreamId,
@@ -69,9 +70,18 @@ class PinKeeper:
         kind: Kind,
         items: Sequence[Mapping[str, Any]],
         server_version: str,
-    ) -> None:
-        """Take note of a whole list of `kind`, as the crawler read it."""
-        await self.compare(server, profile, kind, items, server_version)
+    ) -> Collection[str]:
+        """Take note of a whole list of `kind`, as the crawler read it.
+
+        Return the names under which it shows something else than what is in force there: what cannot
+        be pinned, and what policy keeps the approved definition in force beside; empty for what has
+        no pin, however many there are.
+        """
+        shown, refused = await self._compared(server, profile, kind, items, server_version)
+        known = self._known(server, profile, kind)
+        apart = [one.name for one in refused]
+        apart += [one.target.name for one in shown if _is_outdone(known.get(one.target.name), one)]
+        return frozenset(name if name in known else "" for name in apart)
 
     def compared_with(self, server: UpstreamId) -> object:
         """Return what is equal as long as the same list would be compared with the same pins."""
@@ -93,6 +103,17 @@ class PinKeeper:
             AuditUnavailable: A change could not be recorded; nothing of it was stored.
 
         """
+        return (await self._compared(server, profile, kind, items, server_version))[0]
+
+    async def _compared(
+        self,
+        server: UpstreamId,
+        profile: Profile,
+        kind: Kind,
+        items: Sequence[Any],
+        server_version: str,
+    ) -> tuple[list[Manifest], Sequence[Rejected]]:
+        """Return what `compare` does, and the items that cannot be pinned."""
         if server_version:
             self._versions[server, profile] = server_version
         known = self._known(server, profile, kind)
@@ -113,7 +134,8 @@ class PinKeeper:
         )
         known = self._known(server, profile, kind)
         shown, beyond = _that_fit(reading.manifests, known)
-        await self._tell_rejected(server, kind, _that_are_told((*beyond, *reading.rejected)))
+        rejected = (*beyond, *reading.rejected)
+        await self._tell_rejected(server, kind, _that_are_told(rejected))
         changed = [
             manifest
             for manifest in shown
@@ -122,7 +144,7 @@ class PinKeeper:
         ]
         if changed:
             await self._note(changed)
-        return shown
+        return shown, rejected
 
     def _known(self, server: UpstreamId, profile: Profile, kind: Kind) -> dict[str, Pin]:
         return {
@@ -260,6 +282,13 @@ async def _question(
     return await finished(
         f"what {shown.target.server} shows", most_nodes(sum(map(len, both))), asked
     )
+
+
+def _is_outdone(pin: Pin | None, manifest: Manifest) -> bool:
+    """Whether another definition is in force than the one that is shown."""
+    if pin is None or pin.status is not PinStatus.APPROVED or pin.approved is None:
+        return False
+    return not pin.approved.is_same(manifest)
 
 
 def _has_moved(pin: Pin | None, manifest: Manifest) -> bool:

@@ -3,7 +3,7 @@
 No transaction crosses a port: whatever must be atomic is one method.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from gateway.domain.approvals import Approval, ApprovalId, ApprovalRequest, ApprovalState, Span
@@ -376,8 +376,12 @@ class CatalogSink(Protocol):
         kind: Kind,
         items: Sequence[Mapping[str, Any]],
         server_version: str,
-    ) -> None:
-        """Take note of a whole list of `kind` (or the one `SERVER` item), as parsed raw JSON."""
+    ) -> Collection[str]:
+        """Take note of a whole list of `kind` (or the one `SERVER` item), as parsed raw JSON.
+
+        Return the names under which it shows something else than what is in force there; empty for
+        what has no pin at all.
+        """
         ...
 
     def compared_with(self, server: UpstreamId) -> object:
@@ -388,10 +392,11 @@ class CatalogSink(Protocol):
 class Catalogs(Protocol):
     async def refresh(
         self, server: UpstreamId, profile: Profile, kind: Kind, principal: Principal
-    ) -> None:
+    ) -> Collection[str]:
         """Return once what `server` lists of `kind` was compared with the pins recently enough.
 
-        Where each person has a credential of their own it is what it lists to `principal`.
+        Where each person has a credential of their own it is what it lists to `principal`. Returns
+        the names under which that shows something else than what is in force, as `CatalogSink.seen`.
 
         Raises:
             UnknownTool: No such server.

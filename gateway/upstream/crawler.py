@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -175,12 +175,13 @@ class Crawler:
         principal: Principal | None = None,
         *,
         sends: bool = True,
-    ) -> None:
+    ) -> Collection[str]:
         """Return if the list of `kind` was read recently enough; if not, once it is read again.
 
         Of an upstream that is `per_person` it is the list that `principal` is shown. Without a
         credential of theirs nothing can be sent, where it is the gateway that `sends`, and so there
-        is nothing to compare; whoever else sends may have one.
+        is nothing to compare; whoever else sends may have one. Returns the names under which the list
+        shows something else than what is in force.
 
         Raises:
             UnknownTool: No such server.
@@ -198,13 +199,13 @@ class Crawler:
                 watched = await self._people.lists_of(principal, watched)
             except CredentialRequired:
                 if sends:
-                    return
+                    return ()
                 raise
         place = profile, kind
         watched.used[place] = now = self._monotonic()
         watched.in_use.set()
         if watched.is_fresh(place, self._fresh_s, now):
-            return
+            return watched.read[place].apart
         async with watched.refreshing[place]:
             # Of many calls at once one reads it, or finds that it cannot be read.
             tried = self._monotonic() - watched.tried_at.get(place, float("-inf")) < _FIRST_RETRY_S
@@ -217,6 +218,7 @@ class Crawler:
                 "the upstream server's list cannot be read, so nobody knows if it has changed",
                 detail=f"{profile}, list of {kind}: {watched.problems.get(place, '')}",
             )
+        return watched.read[place].apart
 
     async def _try_again(self, watched: Watched, place: Place, who: Principal | None) -> None:
         breaker = self._breakers.get(watched.server)
@@ -448,9 +450,9 @@ class SentElsewhere:
 
     async def refresh(
         self, server: UpstreamId, profile: Profile, kind: Kind, principal: Principal
-    ) -> None:
+    ) -> Collection[str]:
         """Do as `Crawler.refresh`, and raise where they have no credential."""
-        await self._crawler.refresh(server, profile, kind, principal, sends=False)
+        return await self._crawler.refresh(server, profile, kind, principal, sends=False)
 
 
 async def _for_ever(server: UpstreamId, work: Callable[[], Awaitable[None]]) -> None:

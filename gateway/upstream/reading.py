@@ -62,21 +62,23 @@ class ListReader:
         """
         profile, kind = place
         kinds = () if kind is Kind.SERVER else (kind if kind in LISTS else Kind.TOOL,)
+        # An interface may be another one while the list that names it is the same.
+        anew = kind is Kind.RESOURCE
         async with watched.talking[profile]:
             kept = watched.kept.get(profile)
             if kept is not None and kinds and not self._is_old(kept):
-                problems = await self._look(watched, kept.conversation, kept.info, kinds)
+                problems = await self._look(watched, kept.conversation, kept.info, kinds, anew=anew)
                 if not problems:
                     return []
             # A session that was forgotten, and a connection that broke, are no answer.
             await watched.let_go(profile)
-            return await self._begin(watched, profile, kinds)
+            return await self._begin(watched, profile, kinds, anew=anew)
 
     def _is_old(self, kept: Kept) -> bool:
         return self._clock() - kept.began >= _LOOKS * self._fresh_s
 
     async def _begin(
-        self, watched: Watched, profile: Profile, kinds: Collection[Kind]
+        self, watched: Watched, profile: Profile, kinds: Collection[Kind], *, anew: bool
     ) -> list[str]:
         conversation = Conversation(
             watched.server, watched.exchange, profile, watched.wire, watched.capabilities
@@ -86,7 +88,7 @@ class ListReader:
         try:
             info = await conversation.begin()
             await self._take_server(watched, profile, info, began)
-            problems = await self._look(watched, conversation, info, kinds)
+            problems = await self._look(watched, conversation, info, kinds, anew=anew)
             keeps = watched.keeps and not problems
             if keeps:
                 watched.kept[profile] = Kept(conversation=conversation, info=info, began=began)
@@ -98,8 +100,9 @@ class ListReader:
     async def _take_server(
         self, watched: Watched, profile: Profile, info: ServerInfo, began: float
     ) -> None:
-        await self._sink.seen(watched.server, profile, Kind.SERVER, [info.item], info.version)
-        watched.note((profile, Kind.SERVER), Read(began=began))
+        shown = [info.item]
+        apart = await self._sink.seen(watched.server, profile, Kind.SERVER, shown, info.version)
+        watched.note((profile, Kind.SERVER), Read(began=began, apart=apart))
 
     async def _look(
         self,
@@ -141,8 +144,9 @@ class ListReader:
         began = self._clock()
         listed = await read_list(conversation, info, kind, self._limits, known=known)
         problems: list[str] = []
+        apart: Collection[str] = () if last is None else last.apart
         if listed.items is not None:
-            await self._sink.seen(watched.server, profile, kind, listed.items, info.version)
+            apart = await self._sink.seen(watched.server, profile, kind, listed.items, info.version)
         watched.note(
             (profile, kind),
             Read(
@@ -150,13 +154,19 @@ class ListReader:
                 took_s=self._clock() - began,
                 ttl_s=listed.ttl_s if profile is Profile.MODERN else None,
                 pages=listed.pages,
+                apart=apart,
                 compared_with=pins,
             ),
         )
         if kind is Kind.TOOL and watched.reads_interfaces and listed.items is not None:
             shown, unread = await read_interfaces(conversation, listed.items)
             problems += (f"{profile}: {problem}" for problem in unread)
-            await self._sink.seen(watched.server, profile, Kind.RESOURCE, shown, info.version)
+            apart = await self._sink.seen(
+                watched.server, profile, Kind.RESOURCE, shown, info.version
+            )
+            if not unread:
+                read = Read(began=began, took_s=self._clock() - began, apart=apart)
+                watched.note((profile, Kind.RESOURCE), read)
         return problems
 
 

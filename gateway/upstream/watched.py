@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -62,6 +62,8 @@ class Read:
     ttl_s: float | None = None
     """How long its server says that it stays so."""
     pages: tuple[Page, ...] = ()
+    apart: Collection[str] = ()
+    """Names under which it shows something else than what is in force; empty for what has no pin."""
     compared_with: object = None
     """What the pins were then: of the same list nothing new is to be said while they are the same."""
 

@@ -366,6 +366,7 @@ def pipelines(
         visibility=visibility,
         catalogs=elsewhere,
         runs=runs,
+        identities=rules.identities,
         servers=rules.servers,
         debts=carried.debts,
         store=store,

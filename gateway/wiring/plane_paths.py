@@ -30,6 +30,7 @@ def for_planes(
     visibility: Visibility,
     catalogs: Catalogs,
     runs: RunStore,
+    identities: Mapping[UpstreamId, str],
     servers: Mapping[UpstreamId, ServerRule],
     debts: Debts,
     store: Stores,
@@ -40,7 +41,9 @@ def for_planes(
 
     `admission` knows principals by what registered planes say of them, and goes by `catalogs` as well.
     """
-    possible = PlaneLimits(visibility=visibility, pins=store.pins, catalogs=catalogs)
+    possible = PlaneLimits(
+        visibility=visibility, pins=store.pins, catalogs=catalogs, identities=identities
+    )
     permits = PlanePermits(
         admission=admission, possible=possible, labels=labels, debts=debts, ledger=ledger
     )
@@ -56,10 +59,9 @@ def for_planes(
     decisions = DecisionPoint(
         admission=admission,
         permits=permits,
+        possible=possible,
         results=results,
-        visibility=visibility,
         pins=store.pins,
-        catalogs=catalogs,
         runs=runs,
         servers=servers,
         debts=debts,

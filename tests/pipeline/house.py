@@ -253,13 +253,16 @@ class Fresh:
     def __init__(self) -> None:
         self.asked: list[tuple[UpstreamId, Profile, Kind, Principal]] = []
         self.first: Callable[[], Awaitable[None]] | None = None
+        self.apart: Collection[str] = ()
+        """Names under which a list shows something else than what is in force."""
 
     async def refresh(
         self, server: UpstreamId, profile: Profile, kind: Kind, principal: Principal
-    ) -> None:
+    ) -> Collection[str]:
         self.asked.append((server, profile, kind, principal))
         if self.first is not None:
             await self.first()
+        return self.apart
 
 
 class EverythingRead:
@@ -561,7 +564,12 @@ class House:
             profiled=partial(profiled, self.pins),
             **shared,
         )
-        possible = PlaneLimits(visibility=visibility, pins=self.pins, catalogs=self.catalogs)
+        possible = PlaneLimits(
+            visibility=visibility,
+            pins=self.pins,
+            catalogs=self.catalogs,
+            identities=self.identities,
+        )
         results = PlaneResults(
             admission=asked,
             release=release,
@@ -586,9 +594,8 @@ class House:
         self.decisions = DecisionPoint(
             admission=asked,
             requests=self.requests,
-            visibility=visibility,
+            possible=possible,
             pins=self.pins,
-            catalogs=self.catalogs,
             runs=runs,
             servers=self.rules.servers,
             **for_planes,

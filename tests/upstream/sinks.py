@@ -1,6 +1,6 @@
 """A catalog sink that keeps what it is shown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from gateway.domain.document import Document
@@ -16,6 +16,8 @@ class Catalog:
         self.times = 0
         self.pins = 0
         """A number that stands for the pins; a test changes it."""
+        self.apart: Collection[str] = ()
+        """Names under which lists show something else than what is in force."""
 
     def compared_with(self, server: UpstreamId) -> object:
         return server, self.pins
@@ -27,10 +29,11 @@ class Catalog:
         kind: Kind,
         items: Sequence[Mapping[str, Any]],
         server_version: str,
-    ) -> None:
+    ) -> Collection[str]:
         self.times += 1
         self.lists[server, profile, kind] = items
         self.versions.add(server_version)
+        return self.apart
 
     def digests(self, profile: Profile, kind: Kind = Kind.TOOL) -> dict[str, str]:
         """Return the digest of every definition of `kind`, by name."""

@@ -28,6 +28,7 @@ from tests.upstream.speaking import (
     shows,
     tool,
 )
+from tests.upstream.test_fresh_lists import Monotonic
 
 
 async def test_a_legacy_server_is_read_in_a_session_that_is_ended():
@@ -340,6 +341,35 @@ async def test_interfaces_are_not_read_where_nobody_may_show_them():
         await crawler.crawl(RAW)
     assert not any(b"resources/read" in seen.body for seen in server.seen)
     assert (RAW, Profile.LEGACY, Kind.RESOURCE) not in catalog.lists
+
+
+async def test_interfaces_are_read_again_though_the_list_that_names_them_stays():
+    html, clock, broken = ["<b>"], Monotonic(), False
+
+    def script(method: str, params: dict[str, Any]) -> Any:
+        if method == "resources/read":
+            page = {"contents": [{"uri": params["uri"], "text": html[0]}]}
+            return -32002 if broken else page
+        return {**NOTHING, "tools": [WITH_INTERFACE]}
+
+    place = (RAW, Profile.LEGACY, Kind.RESOURCE)
+    apps = {"extensions": frozenset({UI})}
+    async with crawling(legacy(script), settings=apps, monotonic=clock) as (crawler, catalog, _):
+        await crawler.refresh(*place)
+        catalog.apart = {INTERFACE}
+        html[0] = "<script>"
+        assert set(await crawler.refresh(*place)) == set()  # it was looked at just now
+        clock.now += 60
+        assert set(await crawler.refresh(*place)) == {INTERFACE}
+        (shown,) = catalog.lists[place]
+        assert shown["contents"][0]["text"]["bytes"] == len(html[0])
+        broken = True
+        clock.now += 60
+        with pytest.raises(UpstreamFailed, match="cannot be read"):
+            await crawler.refresh(*place)
+    async with crawling(legacy(script)) as (crawler, _, _server):
+        with pytest.raises(UpstreamFailed, match="cannot be read"):
+            await crawler.refresh(*place)  # nobody reads any here
 
 
 async def test_of_many_interfaces_only_so_many_are_read(monkeypatch: pytest.MonkeyPatch):

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -106,7 +106,7 @@ async def test_an_upstream_that_was_down_is_tried_again(bad: Script):
 class FullDisk(Catalog):
     """A sink that cannot take anything, and says so in two ways."""
 
-    async def seen(self, *about: Any) -> None:
+    async def seen(self, *about: Any) -> Collection[str]:
         self.times += 1
         raise AuditUnavailable("no") if self.times % 2 else ValueError("no canonical form")
 
@@ -124,11 +124,11 @@ async def test_a_sink_that_fails_does_not_end_the_crawler():
 class BadForOne(Catalog):
     """A sink that meets a bug with what one server shows."""
 
-    async def seen(self, *about: Any) -> None:
+    async def seen(self, *about: Any) -> Collection[str]:
         if about[0] == "bad":
             self.times += 1
             raise OverflowError("integer division result too large for a float")
-        await super().seen(*about)
+        return await super().seen(*about)
 
 
 async def test_a_bug_that_one_server_finds_stays_its_own():
@@ -152,7 +152,7 @@ async def test_a_bug_that_one_server_finds_stays_its_own():
 
 async def test_a_call_that_waits_for_a_list_which_meets_a_bug_is_refused():
     class Broken(Catalog):
-        async def seen(self, *about: Any) -> None:
+        async def seen(self, *about: Any) -> Collection[str]:
             raise OverflowError
 
     async with crawling(legacy(shows("a")), sink=Broken()) as (crawler, _, _server):

@@ -109,6 +109,17 @@ async def test_what_everybody_is_shown_says_nothing_of_what_a_person_is(clock: M
         assert seen.digests(Profile.MODERN).keys() == {"evil"}
 
 
+async def test_what_one_person_is_shown_that_is_not_in_force_is_told_of_them_alone(
+    clock: Moved,
+) -> None:
+    async with looking(Shown(u_emma=["a"], u_omar=["evil"]), clock) as (crawler, seen, _):
+        seen.apart = {"a"}
+        assert set(await crawler.refresh(RAW, Profile.MODERN, Kind.TOOL, OMAR)) == {"a"}
+        seen.apart = ()
+        for who, apart in ((EMMA, set()), (OMAR, {"a"})):
+            assert set(await crawler.refresh(RAW, Profile.MODERN, Kind.TOOL, who)) == apart
+
+
 async def test_one_persons_list_says_nothing_of_anothers(clock: Moved) -> None:
     async with looking(Shown(u_emma=["a"], u_omar=["evil"]), clock) as (crawler, seen, _):
         await tools_of(crawler, EMMA)

@@ -68,6 +68,21 @@ async def test_the_same_bytes_are_compared_with_other_pins(clock: Monotonic) -> 
         assert catalog.times == times + 1
 
 
+async def test_what_a_list_holds_that_is_not_in_force_is_told_as_long_as_it_stays(
+    clock: Monotonic,
+) -> None:
+    async with crawling(legacy(shows("a")), monotonic=clock) as (crawler, catalog, server):
+        catalog.apart = {"a", ""}
+        for _ in range(3):  # read, the same bytes again, and not read at all
+            clock.now += 30
+            assert set(await crawler.refresh(RAW, *TOOLS)) == {"a", ""}
+        assert lists_read(server) == 2
+        catalog.apart = ()
+        catalog.pins += 1
+        clock.now += 60
+        assert set(await crawler.refresh(RAW, *TOOLS)) == set()
+
+
 def shaped(shape: Callable[[str, str], str]) -> Script:
     """Speak 2026-07-28 only, each response as `shape` writes it of an id and a result."""
 
