@@ -37,9 +37,11 @@ class StandingDesk:
         clock: Clock,
         barred: Callable[[StandingAnswer, float], Awaitable[str]],
         approved: Callable[[StandingAnswer], bool] = lambda _: True,
+        absent: Callable[[StandingAnswer], str] = lambda _: "",
     ) -> None:
         """Take our own `issuer`, and what says whether a tool is still `approved` as it was.
 
+        `absent` says who of those whose calls an answer is for was not there since it was given.
         `barred` says why those whose calls an answer is for cannot make any, or could not since then, or
         nothing.
         By `claims` one gateway records an end: all that share the answers find it.
@@ -53,6 +55,7 @@ class StandingDesk:
         self._clock = clock
         self._barred = barred
         self._approved = approved
+        self._absent = absent
 
     async def list(self, person: Person) -> Rows:
         """Return one row an answer that stands, oldest first: all that the person may see."""
@@ -193,6 +196,8 @@ class StandingDesk:
                 await self._answers.end(one.id, "its time was over")
             elif not self._approved(one):
                 await self._answers.end(one.id, _REDEFINED)
+            elif why := self._absent(one):
+                await self._answers.end(one.id, why)
         told = [await self._told(*each) for each in await self._answers.ended()]
         return sum(told)
 
@@ -209,7 +214,8 @@ class StandingDesk:
 
     def _stands(self, answer: StandingAnswer) -> bool:
         """Whether it counts now; its end may be on record only later."""
-        return answer.expires_at > self._clock() and self._approved(answer)
+        is_over = answer.expires_at <= self._clock() or self._absent(answer)
+        return not is_over and self._approved(answer)
 
     def _covers(self, request: ApprovalRequest) -> bool:
         places = frozenset(request.places)

@@ -175,6 +175,7 @@ def standing(
                 clock=now,
                 barred=partial(barred, stores.grants, present),
                 approved=partial(_is_approved, identity.store.pins),
+                absent=lambda answer: absent(present, answer, answer.given_at),
             ),
         ),
         stop=identity.store.stop(),
@@ -210,13 +211,21 @@ def _sources(identity: Identity, run: RunId) -> Sequence[Source]:
     return () if found is None else found.run.sources
 
 
+def absent(present: Present, answer: StandingAnswer, since: float) -> str:
+    """Return who of those whose calls `answer` is for was not there since then."""
+    found = present.absence(
+        plane="",
+        user_id=answer.user_id,
+        client_id=answer.client_id,
+        client_name=answer.client_name,
+    )
+    return found.since(since)
+
+
 async def barred(grants: GrantStore, present: Present, answer: StandingAnswer, since: float) -> str:
     """Return why those whose calls `answer` is for may make none, or could not `since` then."""
     user_id, client_id = answer.user_id, answer.client_id
-    absence = present.absence(
-        plane="", user_id=user_id, client_id=client_id, client_name=answer.client_name
-    )
-    why = absence.since(since)
+    why = absent(present, answer, since)
     if why or not user_id:
         return why
     withdrawn = await asyncio.to_thread(grants.withdrawn, user_id, client_id)

@@ -77,6 +77,8 @@ class Desk:
         self.answers = MemoryStandingAnswers()
         self.claims = ProcessClaims(clock=lambda: self.now)
         self.approved = True
+        self.absent = ""
+        """Who of those whose calls an answer is for was not there since it was given."""
         self.barred: Sequence[str] = ()
         """Why the person of an answer is barred, one for each time that it is asked."""
         self.policy = Themselves()
@@ -91,6 +93,7 @@ class Desk:
             issuer=URL,
             clock=lambda: self.now,
             barred=self._barred,
+            absent=lambda _: self.absent,
             approved=lambda _: self.approved,
         )
         self.desk = ApprovalDesk(

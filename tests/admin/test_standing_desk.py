@@ -385,3 +385,14 @@ async def test_the_span_is_kept_with_the_answer() -> None:
     found = desk.store.get(ApprovalId("a"), now=NOW + 10_000)
     assert found is not None
     assert (found.state, found.span) == (ApprovalState.ALLOWED, Span.STANDING)
+
+
+async def test_who_was_not_there_since_it_was_given_has_it_no_more_and_that_is_on_record() -> None:
+    desk = await asked()
+    await stood(desk)
+    desk.absent = "the client is another one by now"
+    assert (await desk.standing.list(ADA), desk.standing.until(ApprovalId("a"))) == ([], None)
+    assert await desk.standing.settle() == 1
+    assert desk.answers.all() == []
+    told = {one["code"]: one["message"] for one in desk.log.records[-1].fields["reasons"]}
+    assert told["because"] == desk.absent

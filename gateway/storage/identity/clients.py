@@ -17,6 +17,12 @@ _REFRESH = (
 )
 _INHERIT = f"UPDATE clients SET created_by = ? WHERE created_by = ? RETURNING {_CLIENTS.list}"  # noqa: S608 - fixed names
 
+_NO_ANSWERS = """
+UPDATE standing_answers SET ended = 'the client is another one by now'
+WHERE ended = '' AND client_id = ? AND given_at < ?
+"""
+"""Of those that were given to what a document said before."""
+
 _UNUSED = """
 SELECT id FROM clients WHERE kind <> 'registered' AND created_at < ?
 AND id NOT IN (SELECT client_id FROM grants WHERE revoked_at IS NULL AND expires_at > ?)
@@ -58,7 +64,7 @@ class ClientTables:
         self._database.write(job, committed=self._memory.put)
 
     def refresh(self, client: Client) -> None:
-        """Store what a `DOCUMENT` says now.
+        """Store what a `DOCUMENT` says now; if that is something else, no answer of before stands.
 
         Raises:
             ValueError: The id is that of a client of another kind.
@@ -70,6 +76,7 @@ class ClientTables:
         def job(connection: Statements) -> Row:
             if connection.execute(_REFRESH, _CLIENTS.row(client)).rowcount != 1:
                 raise already_taken(client)
+            connection.execute(_NO_ANSWERS, (client.id, client.created_at))
             return _row_of(connection, client.id)
 
         self._database.write(job, committed=self._memory.put)

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.document import Digest
-from gateway.domain.identity import Client
+from gateway.domain.identity import Client, ClientKind
 from gateway.domain.labels import Confidentiality
 from gateway.domain.standing import StandingAnswer
 from gateway.domain.tools import Kind, Target, UpstreamId
@@ -121,6 +121,24 @@ async def test_one_persons_clients_have_one_share_together(either, monkeypatch):
     await either.give(answer("a again", **theirs))
     assert [one.id for one in either.all()] == ["a", "a again"]
     await either.give(answer("d", principal="https://us.example|ann|c_2", client_id="c_2"))
+
+
+@pytest.mark.parametrize(("changed_at", "ends"), [(NOW, False), (NOW + 1, True)])
+async def test_it_stands_no_more_for_a_client_whose_document_says_something_else(
+    stores, changed_at, ends
+):
+    document = Client(
+        id="c_1", name="Agent", kind=ClientKind.DOCUMENT, created_at=NOW, created_by="c_1"
+    )
+    stores.clients.add(document)
+    table = answers(stores)
+    await table.give(answer())
+    await table.give(answer("b", client_id="c_2", principal="https://us.example|emma|c_2"))
+    # What is fetched again and says the same was there all the time.
+    stores.clients.refresh(replace(document, created_at=changed_at, fresh_until=NOW + 60))
+    stands = [one.id for one in table.all()]
+    assert stands == (["b"] if ends else ["a_1", "b"])
+    assert [why for _, why in await table.ended()] == ["the client is another one by now"] * ends
 
 
 async def test_a_restart_keeps_what_stands(stores, elsewhere):
