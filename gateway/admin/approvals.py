@@ -154,14 +154,23 @@ class ApprovalDesk:
     async def suggest(self, person: Person) -> Rows:
         """Return one row for each yes that was given again and again, and could stand.
 
-        To what places it was is told to whoever may have it stand; to others their `value` is `None`.
+        To what places it was is told, on record, to whoever may have it stand; to others their `value`
+        is `None`.
+
+        Raises:
+            AuditUnavailable: It cannot be recorded who sees what calls say.
+
         """
-        rows = await self.standing.suggest(person)
+        rows, told = await self.standing.suggest(person), 0
         for row in rows:
             try:
                 await self.require_may_answer(person, self.seen(person, row["id"]).request)
+                told += 1
             except (Forbidden, NotFound):
                 row["destinations"] = [{**one, "value": None} for one in row["destinations"]]
+        if told:
+            what = f"to what places {told} yeses could stand"
+            await self._journal.read(person, "approvals.suggest", what)
         return rows
 
     async def allow(

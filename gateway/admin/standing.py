@@ -1,6 +1,6 @@
 """What people do with answers that stand: look at them, end them, and hear which could."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -57,15 +57,28 @@ class StandingDesk:
         self._approved = approved
         self._absent = absent
 
-    async def list(self, person: Person) -> Rows:
-        """Return one row an answer that stands, oldest first: all that the person may see."""
+    async def list(self, person: Person, *, places: bool = True) -> Rows:
+        """Return one row an answer that stands, oldest first: all that the person may see.
+
+        To what places it is was said by calls: their `value` is told, on record, to whoever may end the
+        answer, and only with `places`; else it is `None`.
+
+        Raises:
+            AuditUnavailable: It cannot be recorded who sees what calls say.
+
+        """
         person.need(*EVERY_ROLE)
-        return [row_of(one) for one in self._answers.all() if self._stands_for(person, one)]
+        seen = [one for one in self._answers.all() if self._stands_for(person, one)]
+        told = {one.id for one in seen if places and not self._may_not_end(person, one)}
+        if told:
+            what = f"to what places {len(told)} answers stand"
+            await self._journal.read(person, "approvals.standing", what)
+        return [row_of(one, places=one.id in told) for one in seen]
 
     async def end(self, person: Person, *, approval: str, note: str = "") -> Row:
         """Have an answer stand no more: the next call asks again.
 
-        Approvers and admins may, and whose calls these are.
+        Approvers and admins may, and whose calls these are. The row does not tell its places.
 
         Raises:
             NotFound: No such answer stands, or it is not theirs to see.
@@ -78,10 +91,8 @@ class StandingDesk:
             raise NotFound(
                 "no such answer stands; `douane approvals standing list` lists what does"
             )
-        if person.how is How.TOKEN and not person.user_id:
-            raise Forbidden("only a person can end an answer; sign in as one", detail=person.name)
-        if not is_own(person, found, self._issuer):
-            person.need(Role.APPROVER, Role.ADMIN)
+        if refusal := self._may_not_end(person, found):
+            raise refusal
 
         async def end() -> None:
             async with self._claims.taken(_end_of(found)):  # on record, and by nobody once more
@@ -90,7 +101,18 @@ class StandingDesk:
                 await self._answers.forget([found.id])
 
         await self._journal.make(person, _ended(found, "a person ended it", note), end)
-        return row_of(found)
+        return row_of(found, places=False)
+
+    def _may_not_end(self, person: Person, answer: StandingAnswer) -> Forbidden | None:
+        """Return why a person may not end an answer, nor read to what places it is."""
+        if person.how is How.TOKEN and not person.user_id:
+            return Forbidden("only a person can end an answer; sign in as one", detail=person.name)
+        try:
+            if not is_own(person, answer, self._issuer):
+                person.need(Role.APPROVER, Role.ADMIN)
+        except Forbidden as refusal:
+            return refusal
+        return None
 
     async def suggest(self, person: Person) -> Rows:
         """Return one row for each yes that was given again and again, and could stand.
@@ -245,9 +267,9 @@ def _suggestion(yeses: Sequence[Approval]) -> Row:
     }
 
 
-def destinations_of(places: Sequence[tuple[str, str]]) -> Rows:
-    """Return where a call goes, argument by argument."""
-    return [{"path": path, "value": text} for path, text in sorted(places)]
+def destinations_of(places: Iterable[tuple[str, str]], *, values: bool = True) -> Rows:
+    """Return where a call goes, argument by argument; without `values` only by which arguments."""
+    return [{"path": path, "value": text if values else None} for path, text in sorted(places)]
 
 
 def _about(asked: ApprovalRequest | StandingAnswer) -> Row:
@@ -260,12 +282,12 @@ def _about(asked: ApprovalRequest | StandingAnswer) -> Row:
     }
 
 
-def row_of(answer: StandingAnswer) -> Row:
-    """Return the documented fields of an answer that stands."""
+def row_of(answer: StandingAnswer, *, places: bool) -> Row:
+    """Return the documented fields of an answer that stands; what its places are only with `places`."""
     return {
         "id": answer.id,
         **_about(answer),
-        "destinations": destinations_of(sorted(answer.places)),
+        "destinations": destinations_of(answer.places, values=places),
         "confidentiality": answer.confidentiality.word,
         "by": answer.by,
         "given_at": rfc3339(answer.given_at),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.admin.person import How, Role
+from gateway.admin.person import How, Person, Role
 from gateway.domain.approvals import ApprovalId, ApprovalState, Span
 from gateway.domain.decisions import Reason
 from gateway.domain.document import Digest
@@ -396,3 +396,60 @@ async def test_who_was_not_there_since_it_was_given_has_it_no_more_and_that_is_o
     assert desk.answers.all() == []
     told = {one["code"]: one["message"] for one in desk.log.records[-1].fields["reasons"]}
     assert told["because"] == desk.absent
+
+
+OTTO = person("otto", Role.AUDITOR)
+"""Sees every answer, and may end none."""
+
+
+async def test_to_what_places_it_is_is_told_on_record_to_whoever_may_end_it() -> None:
+    for who in (ADA, EMMA):
+        desk = await asked()
+        await stood(desk)
+        desk.log.records.clear()
+        (row,) = await desk.standing.list(who)
+        assert row["destinations"] == [{"path": "$.to", "value": "eve@outside.example"}]
+        (record,) = desk.log.records
+        assert (record.fields["method"], record.fields["code"], record.fields["principal"]) == (
+            "approvals.standing",
+            "read",
+            who.name,
+        )
+        assert "eve@" not in str(record.fields)
+
+
+async def test_nobody_else_is_told_to_what_places_it_is() -> None:
+    program = Person(name="client:x", roles=frozenset({Role.ADMIN}), how=How.TOKEN)
+    desk = await asked()
+    await stood(desk)
+    desk.log.records.clear()
+    for shown in (
+        await desk.standing.list(OTTO),
+        await desk.standing.list(program),
+        await desk.standing.list(ADA, places=False),
+        [await desk.standing.end(ADA, approval="a")],
+    ):
+        assert [row["destinations"] for row in shown] == [[{"path": "$.to", "value": None}]]
+    assert [record.fields["code"] for record in desk.log.records] == ["ended"]
+
+
+async def test_nothing_of_it_is_told_that_cannot_be_on_record() -> None:
+    desk = await asked()
+    await stood(desk)
+    desk.log.failure = "disk full"
+    with pytest.raises(AuditUnavailable):
+        await desk.standing.list(ADA)
+    assert len(await desk.standing.list(OTTO)) == 1
+
+
+async def test_that_one_could_stand_is_told_with_its_places_on_record() -> None:
+    desk = await asked("a", "b", "c")
+    for name in "abc":
+        await desk.desk.allow(ADA, approval=name)
+    desk.log.records.clear()
+    (row,) = await desk.desk.suggest(ADA)
+    assert row["destinations"] == [{"path": "$.to", "value": "eve@outside.example"}]
+    assert [one.fields["code"] for one in desk.log.records] == ["read"]
+    (row,) = await desk.desk.suggest(OTTO)
+    assert row["destinations"] == [{"path": "$.to", "value": None}]
+    assert len(desk.log.records) == 1

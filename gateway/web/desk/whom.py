@@ -36,7 +36,7 @@ async def _client(frame: Frame, guest: Guest, id_: str) -> str:
 
 
 async def _standing(frame: Frame, guest: Guest, id_: str) -> str:
-    rows: Rows = await frame.ask(guest, "approvals.standing")
+    rows: Rows = await frame.ask(guest, "approvals.standing", places=False)
     row = next((row for row in rows if row["id"] == id_), None)
     if row is None:
         return ""
