@@ -1,12 +1,13 @@
 """Which arguments of a tool say who or what is affected, and which carry content."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 from gateway.domain._value import value
 from gateway.domain.labels import Effect
-from gateway.flow.schemas import kinds_of
+from gateway.flow.schemas import Kinds, kinds_of
 from gateway.flow.words import (
     ADDRESS_FORMATS,
     ADDRESSES,
@@ -57,7 +58,22 @@ def arguments_of(schema: Any) -> tuple[Argument, ...]:
 
 def is_address(name: str, schema: Any) -> bool:
     """Tell whether the argument `name` says where on a network, by its name or by `schema`, of the input."""
-    return _argument(name, _properties(schema).get(name), schema).address
+    called, declared = is_called_an_address(name), _properties(schema).get(name)
+    if declared is None:
+        return called
+    kinds = kinds_of(declared, schema)
+    return _holds_text(kinds) and (called or not ADDRESS_FORMATS.isdisjoint(kinds.formats))
+
+
+@lru_cache(maxsize=256)
+def is_called_an_address(name: str) -> bool:
+    """Tell whether `name`, of an argument or a path to one, has for its last word one for an address."""
+    words = [word for word in words_of(name) if not word.isdigit()]
+    return bool(words) and singular(words[-1]) in ADDRESSES
+
+
+def _holds_text(kinds: Kinds) -> bool:
+    return not kinds.types or not kinds.types.isdisjoint(("string", "array", "object"))
 
 
 def _properties(schema: Any) -> Mapping[str, Any]:
@@ -69,7 +85,7 @@ def _argument(name: str, schema: Any, root: Mapping[str, Any]) -> Argument:
     words = [singular(word) for word in words_of(name) if not word.isdigit()] or [""]
     last = words[-1]
     kinds = kinds_of(schema, root)
-    holds_text = not kinds.types or bool(kinds.types & {"string", "array", "object"})
+    holds_text = _holds_text(kinds)
     spelled = holds_text or "integer" in kinds.types
     titled = last == "name" and not PERSONAL_NAMES.intersection(words)
     date = bool(kinds.formats & {"date", "date-time", "time", "duration"})

@@ -56,15 +56,17 @@ _COMMON = (
 )
 """Top-level domains of which programs that show text make links of a host alone."""
 
-_URL_MARK = re.compile(
+_HOST_MARK = re.compile(
+    # What begins with just one sign is found much sooner; in prose white space follows a full stop.
+    r"\.(?=\w)(?:"
     # Of any host with a path; and of a host alone, if it ends as hosts do and as files do not.
-    r"://|\.(?:[^\W\d_]{2,24}+|xn--[A-Za-z0-9-]{2,59}|(?<=[0-9]\.)[0-9]{1,3})"
+    r"(?:[^\W\d_]{2,24}+|xn--[A-Za-z0-9-]{2,59}|(?<=[0-9]\.)[0-9]{1,3})"
     r"(?::[0-9]{1,5})?(?:/|[?#]\w)"
-    rf"|\.(?:{_COMMON})(?![\w@-]|\.\w)"
+    rf"|(?:{_COMMON})(?![\w@-]|\.\w))"
 )
+_URL_MARK = re.compile(rf"://|{_HOST_MARK.pattern}")
 _WWW_MARK = re.compile(rf"{_URL_MARK.pattern}|[Ww]{{3}}\.")
-_MAY_BE_HOST = re.compile(r"\.\w")
-"""What a host has; in prose white space follows a full stop."""
+_WWW = re.compile(r"\.(?<=[Ww]{3}\.)")
 _URL_END = re.compile(r"[^\s<>\"]*+")
 _URL_STOPS = re.compile(r"['\\]|\]\(|\),?\[")
 """A quote, and how Markdown goes on."""
@@ -73,6 +75,7 @@ _ODD_LINK = re.compile(
     re.IGNORECASE,
 )
 """What programs that show pages take for a link, though it is none: `https:/a`, `//a.example`."""
+_SCHEME = re.compile(r":(?:(?<=[Hh][Tt]{2}[Pp]:)|(?<=[Hh][Tt]{2}[Pp].:))", re.DOTALL)
 
 _DOTS = str.maketrans("\u3002\uff0e\uff61", "...")
 """What else stands for a dot in a host's name (UTS 46)."""
@@ -181,7 +184,7 @@ def addresses_in(texts: Iterable[str]) -> frozenset[str]:
     """Return the addresses of any form that `texts` contain, as they are written."""
     # None of them has a line's end in it, so that many short texts are read as one.
     text = "\n".join(texts)
-    return frozenset((*_mailboxes(text), *_urls(text, text.lower()), *_accounts(text)))
+    return frozenset((*_mailboxes(text), *_urls(text), *_accounts(text)))
 
 
 def links_in(text: str) -> Iterator[str]:
@@ -191,15 +194,14 @@ def links_in(text: str) -> Iterator[str]:
     """
     seen: set[str] = set()
     for shown in dict.fromkeys((text, _shown(text))):
-        lower = shown.lower()
-        for link in chain(_urls(shown, lower), _odd_links(shown, lower)):
+        for link in chain(_urls(shown), _odd_links(shown)):
             if link not in seen:
                 seen.add(link)
                 yield link
 
 
-def _odd_links(text: str, lower: str) -> Iterator[str]:
-    if ("/" in text and "//" in text) or "\\" in text or (":" in text and "http" in lower):
+def _odd_links(text: str) -> Iterator[str]:
+    if ("/" in text and "//" in text) or "\\" in text or _SCHEME.search(text):
         for odd in _ODD_LINK.finditer(text):
             yield odd[0]
 
@@ -218,11 +220,9 @@ def _mailboxes(text: str) -> Iterator[str]:
             yield mailbox + host[0]
 
 
-def _urls(text: str, lower: str) -> Iterator[str]:
-    marks = _WWW_MARK if "www." in lower else _URL_MARK
-    has_scheme = "/" in text and "://" in text  # a letter alone is found much sooner
-    if marks is _URL_MARK and not has_scheme and _MAY_BE_HOST.search(text) is None:
-        return
+def _urls(text: str) -> Iterator[str]:
+    has_scheme = "/" in text and "://" in text
+    marks = _WWW_MARK if _WWW.search(text) else _URL_MARK if has_scheme else _HOST_MARK
     at = token_end = last_at = 0
     while (mark := marks.search(text, at)) is not None:
         begin = _url_begin(text, at, mark)

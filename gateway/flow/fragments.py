@@ -36,6 +36,9 @@ _STRIDE = 3
 _KEPT = _BEGINS
 """Between those that are kept themselves: one stands in each of its pieces."""
 
+_ROW = np.arange(0, _BEGINS, _STRIDE)
+"""As many that are marked as each piece has, one of which is kept."""
+
 _SPREAD = np.uint32(0x9E3779B1)
 """Odd, so that what differs still does; it carries all of a gram into the bits that are its mark."""
 
@@ -66,6 +69,7 @@ _A_LOOK = 256
 _LONGEST_BACK = 64
 
 Grams: TypeAlias = npt.NDArray[np.uint32]
+Places: TypeAlias = npt.NDArray[np.intp]
 Serials: TypeAlias = int | tuple[int, ...]
 
 
@@ -98,26 +102,25 @@ class Marks:
 
     def add(self, grams: Grams) -> None:
         """Mark the `grams` of one text, each mark once."""
-        marks = grams >> self._shift
+        marks = (grams * _SPREAD) >> self._shift
         counts = self._counts[marks]
         self._counts[marks] = counts + (counts < _MOST_COUNTED)
 
     def drop(self, grams: Grams) -> None:
         """Take back what `add` did with the same `grams`."""
-        marks = grams >> self._shift
+        marks = (grams * _SPREAD) >> self._shift
         counts = self._counts[marks]
         self._counts[marks] = counts - (counts < _MOST_COUNTED)
 
-    def rows(self, grams: Grams) -> list[int]:
+    def rows(self, grams: Grams) -> Places:
         """Return where as many marked ones as a piece has stand in a row of the `grams` of a payload.
 
         Most that are marked are a word or two that are everywhere, and are told from a piece without a text.
         """
-        marked = self._counts.take(grams >> self._shift) != 0
+        marked = self._counts.take((grams * _SPREAD) >> self._shift).astype(np.bool_)
         for step in (_STRIDE, 2 * _STRIDE):
             marked = marked[:-step] & marked[step:]
-        found: list[int] = marked.nonzero()[0].tolist()
-        return found
+        return marked.nonzero()[0]
 
 
 class Fragments:
@@ -167,15 +170,32 @@ class Fragments:
     def has(self, serial: int, piece: bytes) -> bool:
         return piece in self._texts[serial]
 
-    def within(self, payload: bytes) -> Iterator[Piece]:
-        """Yield the pieces of texts that `payload` contains, from left to right, none overlapping.
+    def within(self, payload: bytes) -> list[Piece]:
+        """Return the pieces of texts that `payload` contains, from left to right, none overlapping.
 
         Of pieces around one place the longest counts, in all the texts that have it.
         """
+        return self._pieces(payload, _grams_of(payload))
+
+    def both_ways(self, payload: bytes) -> tuple[list[Piece], list[Piece]]:
+        """Return the pieces `within` a payload, and those within the same bytes backwards."""
         grams = _grams_of(payload)
+        return self._pieces(payload, grams), self._pieces(payload, grams.byteswap()[::-1], -1)
+
+    def _pieces(self, payload: bytes, grams: Grams, step: int = 1) -> list[Piece]:
+        rows = self._marks.rows(grams)
+        if not len(rows):
+            return []
+        inner = np.zeros(len(grams), np.bool_)
+        inner[rows[:, None] + _ROW] = True
+        if self._grams.keys().isdisjoint(grams[inner].tolist()):
+            return []
+        return list(self._longest_of(payload[::step], grams, rows.tolist()))
+
+    def _longest_of(self, payload: bytes, grams: Grams, rows: list[int]) -> Iterator[Piece]:
         left = _MOST_COMPARED
         floor = 0
-        for at in self._marks.rows(grams):
+        for at in rows:
             if at < floor or left < 0:
                 continue
             begin = end = at
@@ -240,14 +260,15 @@ def _several(serials: Serials) -> tuple[int, ...]:
 def _grams_of(text: bytes) -> Grams:
     """Return the gram that begins at each place of `text`.
 
-    For each place a byte is made of what stands there and a little further on, and of four the gram.
+    For each place a byte is made of what stands there and a little further on, and of four the gram: of the
+    same letters backwards it has the same bytes backwards.
     """
     if len(text) < _GRAM:
         return np.empty(0, np.uint32)
     even = np.frombuffer(text.translate(_EVEN), np.uint8)
     blend = even[:-_REACH] ^ even[_HALFWAY:-_HALFWAY] ^ even[_REACH:]
     grams: Grams = np.ndarray(len(blend) - _MIXED + 1, "<u4", buffer=blend, strides=(1,))
-    return grams * _SPREAD
+    return grams.copy()
 
 
 _AFTER = 5

@@ -20,6 +20,8 @@ MOST_SEARCHABLE = 384 * 1024
 """Bytes of a run's folded results, decoded forms included; the oldest are forgotten beyond it."""
 
 _LINK = re.compile(r"(?:https?://|www\.)[^\s<>\"'\\]{2,2048}", re.IGNORECASE)
+_WWW = b"www"
+"""What the letters of a link have that begins with no scheme."""
 _AFTER_LINK = ".,;:!?)]}*"
 _MOST_LINKS = 16
 _END = BOUNDARY.encode()
@@ -146,21 +148,24 @@ class _Search:
             if not how:
                 self._look_for_value(text[::-1], folded(text[::-1]), _REVERSED)
         else:
-            pieces = list(self._fragments.within(plain))
-            if not how:
-                self._look_backwards(text, plain)
+            pieces, backwards = self._pieces(text, plain, both_ways=not how)
+            if backwards:
+                turned = text[::-1]
+                self._weigh(turned, folded(turned), _REVERSED, backwards)
         if pieces:
             self._weigh(text, plain, how, pieces)
         self._look_for_codes(text, how, pieces, plain)
-        if ("/" in text and "://" in text) or ("." in text and "www." in text.lower()):
+        if ("/" in text and "://" in text) or _WWW in plain:
             self._look_for_links(text, how, {n for piece in pieces for n in piece.serials})
 
-    def _look_backwards(self, text: str, plain: bytes) -> None:
-        """Look for pieces in `text` as whoever turns it round reads it."""
-        turned = text[::-1]
-        plain = plain[::-1] if text.isascii() else folded(turned)
-        if pieces := list(self._fragments.within(plain)):
-            self._weigh(turned, plain, _REVERSED, pieces)
+    def _pieces(
+        self, text: str, plain: bytes, *, both_ways: bool
+    ) -> tuple[list[Piece], list[Piece]]:
+        """Return the pieces in `text`, and in what it is to whoever turns it round."""
+        if both_ways and text.isascii():
+            return self._fragments.both_ways(plain)
+        turned = folded(text[::-1]) if both_ways else b""
+        return self._fragments.within(plain), self._fragments.within(turned)
 
     def _look_for_value(self, text: str, plain: bytes, how: str) -> None:
         numbers = self._values.having(plain)

@@ -8,12 +8,11 @@ from gateway.domain.flow import Destination, Form, Proof, Said, Source
 from gateway.domain.labels import Effect, Integrity
 from gateway.flow import task as user_task
 from gateway.flow.addresses import is_ours
-from gateway.flow.arguments import is_address
+from gateway.flow.arguments import is_address, is_called_an_address
 from gateway.flow.forms import form_of
 from gateway.flow.naming import nouns_of, things_in
 from gateway.flow.pointing import is_called
 from gateway.flow.use import Knowledge, Use
-from gateway.flow.words import ADDRESSES, singular, words_of
 
 
 def destination_of(path: str, text: str, use: Use, knowledge: Knowledge) -> Destination:
@@ -106,9 +105,8 @@ def form_at(path: str, text: str, use: Use) -> Form:
 
 def is_for_addresses(path: str, use: Use) -> bool:
     """Tell whether the argument at `path`, or the member of one, is for what says where on a network."""
-    last = [singular(word) for word in words_of(path) if not word.isdigit()][-1:]
-    schema = use.about.get("inputSchema")
-    return not ADDRESSES.isdisjoint(last) or is_address(_argument_of(path), schema)
+    declared = use.about.get("inputSchema")
+    return is_called_an_address(path) or is_address(_argument_of(path), declared)
 
 
 def origin_of(

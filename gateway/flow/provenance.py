@@ -364,17 +364,19 @@ class Provenance:
 
         What these had shown, whoever called may have looked up: that is no word of the user's.
         """
-        source, arrived, listed = self._said.get(text, (None, 0, 0))
+        if text not in self._said:
+            return None
+        source, arrived, listed = self._said[text]
         shown = any(read.serial <= arrived for read in self._places.having(text))
         shown = shown or self.overheard.showed(text, arrived)
         return None if shown or self._listed.had(text, listed, self._search_in_lists) else source
 
     def seen(self, text: str) -> Source | None:
         """Return the newest result that has `text` as a value or an address, but did not ask it."""
-        return next(
-            (r.source for r in self._with(text) if not r.carried.has(text, search=self._search)),
-            None,
-        )
+        for read in self._with(text):
+            if not read.carried.has(text, search=self._search):
+                return read.source
+        return None
 
     def titles_of(self, text: str, server: str) -> Iterator[str]:
         """Yield what `server` calls the records that bear its id `text`, newest result first."""
@@ -441,10 +443,9 @@ class Provenance:
     def asked_beside(
         self, text: str, nouns: Collection[str], home: str
     ) -> Iterator[tuple[str, ...]]:
-        """Yield what was asked when untrusted servers named `text` beside their answers, `home` aside."""
+        """Return what was asked when untrusted servers named `text` beside their answers, `home` aside."""
         self._look()
-        if self.overheard.weight:
-            yield from self.overheard.naming(text, nouns, home)
+        return self.overheard.naming(text, nouns, home) if self.overheard.weight else iter(())
 
     def _make_searchable(self) -> None:
         newest_first = takewhile(lambda read: read.serial > self._in_payloads, reversed(self._read))

@@ -72,11 +72,13 @@ class Voices:
 
     def naming(self, text: str, nouns: Collection[str] = ()) -> frozenset[int]:
         """Return under which serials `text` is named."""
-        wanted = _tokens(text)
-        having = [self._words.having(word) for word in wanted]
-        if () in having or not having:
-            return _NOBODY
-        rarest = min(having, key=len)
+        wanted = _tokens(text) if self._texts else []
+        having = []
+        for word in wanted:
+            having.append(self._words.having(word))
+            if not having[-1]:
+                return _NOBODY
+        rarest = min(having, key=len, default=())
         return frozenset(serial for serial in rarest if self._texts[serial].names(wanted, nouns))
 
 

@@ -79,8 +79,11 @@ def codes_in(text: str) -> Iterator[str]:
     Numbers of accounts, keys, references: one of them says enough by itself. Dates do not.
     """
     octets = revealed(text).encode("utf-8", "surrogatepass")
-    if len(octets.translate(None, _DIGITS)) == len(octets):
+    first = min((at for at in map(octets.find, _DIGITS) if at >= 0), default=None)
+    if first is None:
         return  # sooner known than that there is no code
+    # No blank stands in one, and a digit in each.
+    octets = octets[octets.rfind(b" ", 0, first) + 1 :]
     for word in islice(_CODE.finditer(octets), _MOST_CODES):
         code = word[0].decode("ascii")
         if len(code) >= _SHORTEST_CODE and tells(code, IN_A_PIECE):

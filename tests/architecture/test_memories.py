@@ -15,6 +15,7 @@ OTHERWISE = {
     "domain/bounded.py::self._of": "owners, each of whom weighs something in the bound",
     "domain/networks.py::_network_of": "addresses of 64 characters at most",
     "flow/addresses.py::_lower_case": "the operator's domains",
+    "flow/arguments.py::is_called_an_address": "256, of paths of 800 characters at most",
     "flow/given.py::self._names": "digests, 100,000 of all servers",
     "flow/heard.py::made": "four, of prompts of 32 KiB at most",
     "flow/results.py::_path": "the operator's patterns",
