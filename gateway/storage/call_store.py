@@ -17,7 +17,6 @@ from gateway.flow.redaction import RecordScreen
 from gateway.ports import Clock
 from gateway.ports.secrets import Sealer
 from gateway.storage.approvals import DurableApprovalStore
-from gateway.storage.choices import DurableChoices
 from gateway.storage.claims import ProcessClaims
 from gateway.storage.connection import Durability, advice_on, open_reader
 from gateway.storage.database import DATABASE, Database
@@ -97,7 +96,6 @@ class CallStore(Encoding):
             self.disclosures = Disclosures(
                 SqliteDisclosureLedger(writer), keys.hmac, rows=kept_rows(connection)
             )
-            self.choices = DurableChoices(writer, connection)
             self.sessions = DurableSessionStore(writer, connection, key=keys.hmac, clock=clock)
             self.used = used(connection)
             """What was used of quotas when it was opened."""

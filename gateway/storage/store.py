@@ -8,6 +8,7 @@ from typing import Any
 from gateway.ports import Clock
 from gateway.storage.baselines import DurableBaselines
 from gateway.storage.call_store import CallStore
+from gateway.storage.choices import DurableChoices
 from gateway.storage.connection import open_reader
 from gateway.storage.cosignatures import DurableCosignatures
 from gateway.storage.cursors import DurableCursors
@@ -33,6 +34,8 @@ class Store(CallStore):
         self.aging = Line()
         """Held by whoever archives or removes records."""
         with closing(open_reader(self.data_dir / DATABASE)) as connection:
+            self.choices = DurableChoices(self.writer, connection)
+            """What of all servers principals choose to see, which only ever narrows what policy shows them."""
             self.debts = DurableDebts(self.writer, connection)
 
     @classmethod
