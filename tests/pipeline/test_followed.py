@@ -9,7 +9,7 @@ import pytest
 from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.labels import BOTTOM, Confidentiality
 from gateway.domain.tools import Kind, Profile
-from gateway.pipeline import admission
+from gateway.pipeline import pipeline
 from gateway.wire.jsonrpc import METHOD_NOT_FOUND
 from tests.pipeline.house import (
     ALICE,
@@ -104,14 +104,14 @@ async def test_nothing_of_a_server_that_has_changed_is_followed(house: House) ->
 async def test_nor_of_one_that_changes_while_they_are_decided(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded = admission.Admission.recorded
+    recorded = pipeline.recorded
 
-    async def changing(self: Any, permit: Any) -> None:
-        await recorded(self, permit)
+    async def changing(ledger: Any, admission: Any, permit: Any, trail: Any) -> None:
+        await recorded(ledger, admission, permit, trail)
         if permit.access is not None and permit.access.target.name == TWO:
             await house.show({"name": "mail", "instructions": "else"}, kind=Kind.SERVER)
 
-    monkeypatch.setattr(admission.Admission, "recorded", changing)
+    monkeypatch.setattr(pipeline, "recorded", changing)
     assert ((await listen(house, ONE, TWO)).code, house.server.saw) == ("pin_drift", [])
 
 

@@ -121,7 +121,7 @@ async def led_house(threads: dict[str, set[int]]) -> House:
 
 
 async def test_what_goes_through_a_small_call_stays_on_the_loop(threads: dict[str, set[int]]):
-    await called(await led_house(threads), {"a": 1}, text("small"))
+    await called(await led_house(threads), {"a": 1}, text("small") | {"structuredContent": {}})
     names = [*NAMES, "fits"]
     names.remove("require_arguments")  # what fits needs it no more
     assert [threads[name] for name in names] == [{threading.get_ident()}] * len(names)
