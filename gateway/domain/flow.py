@@ -14,7 +14,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Final, NewType
 
-from gateway.domain._value import value
+from gateway.domain._value import follows, value
 from gateway.domain.labels import BOTTOM, Confidentiality, Effect, Integrity, Label
 
 RunId = NewType("RunId", str)
@@ -76,22 +76,23 @@ class Run:
     """Whether the call that it is given to names another, which we do not know. Its label
     is the strictest for that one call, whatever it has read."""
 
-    @property
-    def is_trusted(self) -> bool:
-        """Whether nobody outside can have led it: it has read nothing that an outsider may have written."""
-        return self.label.integrity is Integrity.TRUSTED
+    is_trusted: bool = field(default=False, compare=False, repr=False)
+    """Whether nobody outside can have led it: it has read nothing that an outsider may have written. Made
+    of its label."""
 
-    @property
-    def has_read(self) -> bool:
-        """Whether it is known to have read what an outsider may have written, or what is private.
+    has_read: bool = field(default=False, compare=False, repr=False)
+    """Whether it is known to have read what an outsider may have written, or what is private. Made of
+    its sources: one that is only not known to be clean has nothing to tell, and nobody has led it
+    from here."""
 
-        One that is only not known to be clean has nothing to tell, and nobody has led it from here.
-        """
-        return any(
+    def __post_init__(self) -> None:
+        follows(self, "is_trusted", self.label.integrity is Integrity.TRUSTED)
+        has_read = any(
             source.label.integrity is Integrity.UNTRUSTED
             or source.label.confidentiality >= Confidentiality.PRIVATE
             for source in self.sources
         )
+        follows(self, "has_read", has_read)
 
 
 NOWHERE: Final = Run(id=RunId(""), label=BOTTOM)

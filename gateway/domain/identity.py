@@ -150,14 +150,13 @@ class Principal:
     """Names whoever is asked for, with whatever client: people make clients by themselves. What is
     shared out, a turn or a place, is shared out among these."""
 
+    recorded: str = field(default="", compare=False, repr=False)
+    """The name in records, which no principal of another issuer has."""
+
     def __post_init__(self) -> None:
         follows(self, "person", f"{self.issuer}|{self.subject}")
         follows(self, "key", f"{self.person}|{self.client_id}")
-
-    @property
-    def recorded(self) -> str:
-        """The name in records, which no principal of another issuer has."""
-        return self.named or self.subject
+        follows(self, "recorded", self.named or self.subject)
 
     @property
     def actor(self) -> Actor:
