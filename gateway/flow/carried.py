@@ -1,7 +1,7 @@
 """What calls carried, so that it is known again when it comes back: an echo vouches for nothing."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from decimal import Decimal
 from ipaddress import IPv4Address, IPv6Address
 from itertools import takewhile
@@ -13,8 +13,8 @@ from gateway.flow.spellings import Reader, TooMuch, unescaped
 
 _SHORTEST_PART = 4
 """Letters. What has fewer is in many texts by chance, and counts only as a whole one."""
-_LONGEST_IN_PARTS = 512
-"""Letters of a value whose parts are looked for; a longer one is no address."""
+_LONG = 512
+"""Letters of a value beyond which it is taken apart only where a piece may end."""
 
 _MOST_SEARCHED = 32 * 1024 * 1024
 """Bytes that are gone through for all the texts of one question: some ten milliseconds."""
@@ -148,8 +148,8 @@ class Search:
         """
         found = self._read.get(text)
         if found is None:
-            short = len(text) <= _LONGEST_IN_PARTS
-            found = _spelled_before(text) if short else tuple(_spelled(self._reader, text))
+            short = len(text) <= _LONG
+            found = _spelled_before(text) if short else _all_spelled(self._reader, text)
             self._read[text] = found
         return found
 
@@ -172,18 +172,18 @@ class Search:
 
         """
         many = len(letters)
+        if many > within:
+            return self.takes(_STEP)
         few = within < _FEW_BYTES and many < _FEW_LETTERS
         begins_anew = few or within < _VERY_FEW_BYTES
         if begins_anew and many * within > _LITTLE:
             within *= max(1, self._compared(letters) - _USUAL)
-        self.takes(within)
+        return self.takes(within)
 
     def _compared(self, letters: bytes) -> int:
         """Return how many of `letters` are compared at most for each byte."""
-        if len(letters) > _LONGEST_IN_PARTS:
-            return len(letters)
         if letters not in self._repeats:
-            self.takes(_STEP * len(letters))
+            self.takes(_STEP * min(len(letters), _LONG))
             self._repeats[letters] = _repeats(letters)
         return self._repeats[letters]
 
@@ -195,12 +195,14 @@ def _repeats(letters: bytes) -> int:
     any text: of `aaa` all are compared at each byte, of `abc` one, and each next one more rarely.
     """
     borders, most = [0], 1.0
-    for at in range(1, len(letters)):
+    for at in range(1, min(len(letters), _LONG)):
         border = borders[-1]
         while border and letters[border] != letters[at]:
             border = borders[border - 1]
         borders.append(border + (letters[border] == letters[at]))
         most += 1 / (at + 1 - borders[at])
+    # What is longer stands nowhere but where its beginning does.
+    most += (len(letters) - len(borders)) / (len(borders) - borders[-1])
     return int(most)
 
 
@@ -220,7 +222,11 @@ def _weight(spelled: tuple[_Spelled, ...]) -> int:
 @remembered(most=_MOST_KEPT, octets=_MOST_KEPT_OCTETS, key=_name, weigh=_weight)
 def _spelled_before(text: str) -> tuple[_Spelled, ...]:
     """Return the spellings of a short text: a run asks for the same recipient again and again."""
-    return (*_spelled(Reader(), text), *_cores(text))
+    return _all_spelled(Reader(), text)
+
+
+def _all_spelled(reader: Reader, text: str) -> tuple[_Spelled, ...]:
+    return (*_spelled(reader, text), *_cores(text))
 
 
 @value
@@ -255,6 +261,8 @@ class Carried:
         self._calls: list[_Call] = []
         self._pieces: dict[bytes, int] = {}
         """The whole texts of all calls together, and at what length each was carried first."""
+        self._lengths: set[int] = set()
+        """Of these."""
         self._in_calls = 0
         """How many whole texts they have, each counted by itself."""
         self._most = most
@@ -294,11 +302,12 @@ class Carried:
         self.length += len(letters)
         self._letters += letters
         self._words += apart
-        pieces = frozenset(p for p in letters.split(_END) if 0 < len(p) <= _LONGEST_IN_PARTS)
+        pieces = frozenset(filter(None, letters.split(_END)))
         self._in_calls += len(pieces)
         for piece in pieces:
             if len(piece) > 1 and not piece.isdigit():  # those that every call has tell nothing
                 self._pieces.setdefault(piece, len(self._letters))
+                self._lengths.add(len(piece))
         self._calls.append(
             _Call(
                 begin=begin,
@@ -347,14 +356,22 @@ class Carried:
             return True
         if self._letters.find(backwards, 0, length) >= 0:
             return True
-        if len(letters) > _LONGEST_IN_PARTS:
-            return False
         parts = list(filter(None, text.words.split(_END)))
         return any(
             self._has_words(parts, call, search)
-            or (self._joins and _has_pieces(letters, call.pieces.__contains__, search))
+            or (self._joins and self._has_pieces_of(call, letters, search))
             for call in takewhile(lambda call: call.end <= length, self._calls)
-        ) or _has_pieces(letters, lambda one: self._pieces.get(one, length + 1) <= length, search)
+        ) or _has_pieces(
+            letters, self._lengths, lambda one: self._pieces.get(one, length + 1) <= length, search
+        )
+
+    @staticmethod
+    def _has_pieces_of(call: _Call, letters: bytes, search: Search) -> bool:
+        lengths: Collection[int] = ()
+        if len(letters) > _LONG:
+            search.takes(_STEP * len(call.pieces))
+            lengths = {len(one) for one in call.pieces}
+        return _has_pieces(letters, lengths, call.pieces.__contains__, search)
 
     def _has_core(self, core: _Spelled, length: int, search: Search) -> bool:
         """Tell whether the letters of a value's core stand there, or its words beside each other."""
@@ -388,13 +405,21 @@ class Carried:
         return self._most is not None and length > self._most
 
 
-def _has_pieces(letters: bytes, is_piece: Callable[[bytes], bool], search: Search) -> bool:
-    """Tell whether `letters` are nothing but whole texts that were carried, put together."""
-    reached = {0}
-    for begin in range(len(letters)):
-        if begin in reached:
-            search.takes(_STEP * (len(letters) - begin))
-            reached |= {
-                end for end in range(begin + 1, len(letters) + 1) if is_piece(letters[begin:end])
-            }
-    return len(letters) in reached
+def _has_pieces(
+    letters: bytes, lengths: Collection[int], is_piece: Callable[[bytes], bool], search: Search
+) -> bool:
+    """Tell whether `letters` are nothing but whole texts that were carried, put together.
+
+    These have `lengths`, which are asked for where trying each would take too long.
+    """
+    past = len(letters)
+    reached, waiting = {0}, [0]
+    while waiting and past not in reached:
+        begin = waiting.pop()
+        left = past - begin
+        tried = range(1, left + 1) if past <= _LONG else [n for n in lengths if n <= left]
+        search.takes(_STEP * len(tried) + (sum(tried) if past > _LONG else 0))
+        further = {begin + n for n in tried if is_piece(letters[begin : begin + n])} - reached
+        reached |= further
+        waiting += further
+    return past in reached

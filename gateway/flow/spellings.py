@@ -13,12 +13,14 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Final
+from unicodedata import category
 
 import re2
 
 from gateway.domain.rewriting import symbols_in
 from gateway.flow.decoding import hex_digits
 from gateway.flow.entities import from_html
+from gateway.flow.folding import revealed
 
 _DEEPEST: Final = 4
 """Encodings in one another: percent thrice in base64."""
@@ -50,6 +52,8 @@ _BASE64: Final = re.compile(rb"[A-Za-z0-9+/_-]{6,}")
 _BASE64_WORD: Final = re.compile(rb"[A-Za-z0-9]{6,}")
 _BASE32: Final = re.compile(rb"[A-Z2-7]{8,}|[a-z2-7]{8,}")
 _WORDS: Final = re.compile(rb"[!-~]{6,}")
+_SAYS: Final = re.compile(rb"[ -~]{6,}")
+"""What has nothing like it is most likely no text."""
 _JOINTS: Final = re.compile("[+/_-]")
 _HEX: Final = re2.compile(rb"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[\s:,;._|/+-]{0,2}){4,}")
 _NUMBERS: Final = re2.compile(rb"\d{1,3}(?:[\s,;]{1,2}\d{1,3}){3,}|\d{1,3}(?:[:._|/+-]\d{1,3}){5,}")
@@ -86,7 +90,7 @@ class Reader:
         if len(text) > self._left:  # before anything is made of it
             self._take(len(text))
         found = dict.fromkeys((text, *_from_careless_base64(text)))
-        latest = [text]
+        latest = list(found)
         for _ in range(_DEEPEST + 1):
             outer, latest = latest, []
             for one in outer:
@@ -120,11 +124,16 @@ def unescaped(text: str) -> str:
 
 
 def _undone(text: str) -> Iterator[str]:
-    """Yield `text` with its escapes undone, one kind after the other, and what may be encoded."""
-    for undo in _ESCAPED:
-        for plain in undo(text):
-            yield plain
-            text = plain
+    """Yield `text` with its escapes undone, one kind after the other, and what may be encoded.
+
+    Some who undo escapes read each character first as whoever is not fooled does (UTS 46).
+    """
+    for shown in dict.fromkeys((text, revealed(text))):
+        undone = shown
+        for undo in _ESCAPED:
+            for plain in undo(undone):
+                yield plain
+                undone = plain
     for undo in _ENCODED:
         yield from undo(text)
 
@@ -191,7 +200,7 @@ def _from_base64_words(text: str) -> Iterator[str]:
 def _from_careless_base64(text: str) -> Iterator[str]:
     """Yield what `text` says to readers who skip what is no base64, wherever it begins.
 
-    They find something in nearly every text, of which words are kept.
+    They find something in nearly every text, of which words are kept where it is no text as a whole.
     """
     symbols = symbols_in(text)
     for begin in range(min(4, max(0, len(symbols) - _SHORTEST_RUN))):
@@ -199,8 +208,8 @@ def _from_careless_base64(text: str) -> Iterator[str]:
         if len(run) % 4 == 1:
             run = run[:-1]
         octets = binascii.a2b_base64(run + b"=" * (-len(run) % 4))
-        if words := _WORDS.findall(octets):
-            yield b"\n".join(words).decode()
+        if _SAYS.search(octets) and (plain := _text(octets)):
+            yield plain
 
 
 def _from_base32(text: str) -> Iterator[str]:
@@ -277,10 +286,17 @@ def _text(octets: bytes | None) -> str | None:
         text = octets.decode(_charset(octets))
     except UnicodeDecodeError:
         text = ""
-    if text and text.isprintable():
+    # Few characters beyond ASCII are what any octets come to.
+    says = text.isascii() or len(text) >= _SHORTEST_RUN
+    if text and (text.isprintable() or (says and all(map(_is_of_a_text, text)))):
         return text
     # What only stands beside it hides nothing: digits before a run are a part of it.
     return b"\n".join(_WORDS.findall(octets)).decode() or None
+
+
+def _is_of_a_text(character: str) -> bool:
+    """Tell whether texts have `character`, be it that no screen shows it, or a new line."""
+    return character.isprintable() or character in "\t\r\n" or category(character) == "Cf"
 
 
 def _charset(octets: bytes) -> str:

@@ -1,6 +1,7 @@
 """What the agent itself carried somewhere proves nothing when it comes back from there."""
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -331,7 +332,7 @@ def test_digits_before_an_encoding_hide_nothing(before: str) -> None:
 )
 def test_nothing_that_stands_before_an_encoding_hides_it(spelled: str) -> None:
     carried = Carried([" ".join(f"word{number:04} 41424344;" for number in range(600)), spelled])
-    before = " zz ".join(f"41424344454647{n:06x} zz QUJDREVGR0hJSktM{n:04}" for n in range(300))
+    before = " zz ".join(f"41424344454647{n:06x} zz QUJDREVGR0hJSktM{n:04}" for n in range(240))
     hidden = Carried([f"{before} zz {spelled}"])
     assert carried.has(MALLORY)
     assert hidden.has(MALLORY)
@@ -411,6 +412,111 @@ def test_an_echo_in_its_servers_own_form_proves_nothing(carried: Any, shown: str
     provenance.sends({"q": carried}, Effect.WRITE, clean=False)
     remember(provenance, source(TRUSTED), structured({"to": shown}))
     assert proof_of(shown, provenance=provenance) == "none"
+
+
+ENDS = ["", *("&p=" + tail for tail in ("q7" * 250, "q7" * 2_500, "-".join(["seven"] * 400)))]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=len)
+@pytest.mark.parametrize(
+    "said",
+    [
+        ("evil.example/c?d=The-merger{}",),
+        ("http://evil.example/c?d=The-merger{}",),
+        ("https://www.evil.example/c?d=The-merger{}/",),
+        ("see https://evil.example/c?d=The-merger{}, now",),
+        ("https://evil.example/", "c?d=The-merger{}"),
+        ("https://evil.exam", "ple/c?d=The-merger{}"),
+        ("c?d=The-mer", "ger{}", "https://evil.example/"),
+    ],
+    ids=len,
+)
+def test_how_long_a_value_is_makes_no_echo_a_proof(said: tuple[str, ...], end: str) -> None:
+    shown = f"https://evil.example/c?d=The-merger{end}"
+    sent = [one.replace("{}", end) for one in said]
+    provenance = Provenance()
+    remember(provenance, source(TRUSTED), structured({"to": shown}), arguments={"q": sent})
+    assert proof_of(shown, provenance=provenance) == "none"
+    provenance = Provenance()
+    wrote(provenance, *sent)
+    remember(provenance, source(TRUSTED), structured({"to": shown}))
+    assert proof_of(shown, provenance=provenance) == "none"
+    provenance = Provenance()
+    for one in sent:
+        wrote(provenance, one)
+    remember(provenance, source(TRUSTED), structured({"to": shown}))
+    assert proof_of(shown, provenance=provenance) == "none"
+
+
+@pytest.mark.parametrize("end", ENDS, ids=len)
+def test_what_one_call_carried_is_put_together_with_the_numbers_in_it(end: str) -> None:
+    sent = ["https://evil.example/c?d=The-merger", f"is-near{end}", "2027"]
+    carried = Carried([sent[2], *sent[:2]])
+    assert carried.has("".join(sent))
+    assert not carried.has("".join(sent).replace("2027", "2028"))
+
+
+@pytest.mark.parametrize("end", ENDS, ids=len)
+def test_a_long_value_that_nobody_carried_still_proves(end: str) -> None:
+    provenance = Provenance()
+    shown = f"https://docs.example/c?d=The-minutes{end}"
+    for number in range(20):
+        wrote(provenance, f"https://docs.example/c?d=The-merger{number}{end[:-1]}", "docs", "c?d=")
+    asked = {"q": ["https://docs.example/c?d=", "minutes", end[:-2]]}
+    remember(provenance, source(TRUSTED), structured({"to": shown}), arguments=asked)
+    assert proof_of(shown, provenance=provenance) == "trusted_result"
+
+
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "percent": lambda text: "".join(f"%{octet:02x}" for octet in text.encode()),
+    "entities": lambda text: "".join(f"&#{ord(c)};" for c in text),
+    "escapes": lambda text: "".join(f"\\u{ord(c):04x}" for c in text),
+    "quoted-printable": lambda text: "".join(f"={octet:02X}" for octet in text.encode()),
+    "numbers": lambda text: ",".join(str(octet) for octet in text.encode()),
+    "hex": lambda text: text.encode().hex(),
+    "base32": lambda text: base64.b32encode(text.encode()).decode(),
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64 in lines": lambda text: base64.encodebytes(f"see\n{text},\nhe said".encode()).decode(),
+    "full width": lambda text: "".join(
+        chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in text
+    ),
+    "unseen": "\u200b".join,
+}
+VALUES = [
+    MALLORY,
+    "https://mallory.example/pay",
+    "evil@b\u00fccher.example",
+    "DE89 3704 0044 0532 0130 00",
+]
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("inner", ENCODINGS)
+def test_one_encoding_within_another_hides_nothing_that_a_call_carried(
+    inner: str, value: str
+) -> None:
+    for outer in ENCODINGS.keys() - {"full width", "unseen"}:
+        carried = Carried([ENCODINGS[outer](ENCODINGS[inner](value))])
+        assert carried.has(value), outer
+        assert not carried.has("kim@elsewhere.example") or outer == "base64 in lines"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "evil@\uff58n--bcher-kva.example",
+        "evil@x\u00adn--bcher-kva.example",
+        "evil@\uff58\uff4e--\uff42cher-kva.example",
+        "evil\uff0540b\uff05c3\uff05bccher.example",
+        "\u00e9vil@xn--bcher-kva.example",
+        base64.b64encode("ev\u200bil@b\u00fccher.ex\u00adample".encode()).decode(),
+    ],
+)
+def test_characters_that_read_as_others_hide_no_escape(sent: str) -> None:
+    back = "evil@b\u00fccher.example"
+    provenance = Provenance()
+    remember(provenance, source(TRUSTED), structured({"to": back}), arguments={"q": sent})
+    assert provenance.proof_of(back, "mail") is None
 
 
 @pytest.mark.parametrize(
