@@ -67,8 +67,7 @@ may_go(found) if {
 # It says where the call goes, as the account of a payment does, and is judged as that.
 may_go(found) if {
 	"place" in rule_for(found).to
-	some destination in input.flow.destinations
-	destination.path == found.path
+	found.place == true
 }
 
 may_go(found) if {

@@ -32,8 +32,11 @@ test_an_account_is_asked_about if {
 }
 
 test_what_says_where_the_call_goes_is_judged_as_that if {
-	asked := object.union(carrying("iban", ""), {"flow": {"destinations": [{"path": "$.body", "by": "nobody"}]}})
+	asked := json.patch(carrying("iban", ""), [{"op": "add", "path": "/dlp/arguments/0/place", "value": true}])
 	not "sensitive_data" in asks(asked)
+	beside := object.union(carrying("iban", ""), {"flow": {"destinations": [{"path": "$.body", "by": "task"}]}})
+	"sensitive_data" in asks(beside)
+	"sensitive_data" in asks(json.patch(beside, [{"op": "add", "path": "/dlp/arguments/0/place", "value": false}]))
 }
 
 test_within_the_tenant_it_passes if {

@@ -135,7 +135,7 @@ class Conversation:
         flow = review(self._run, use, known)
         found = scan(_DETECTOR, step.arguments, self._named(step))
         given = self._values.givers(step.server, found, task.prompt or "" if task else "")
-        dlp = {"arguments": told(found, given), "result": []}
+        dlp = {"arguments": told(found, given, flow.says_where), "result": []}
         return {**question(step, effect, task, flow_input(flow)), "dlp": dlp}, flow
 
     def _named(self, step: Step) -> Collection[str]:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import chain
 from typing import Any, Final
@@ -184,19 +184,32 @@ def over_edges(look: Look, texts: Sequence[str]) -> Iterator[Any]:
             yield span
 
 
+def _nowhere(path: str, text: str) -> bool:  # noqa: ARG001 - what nobody reviewed says no place
+    return False
+
+
 def told(
-    findings: Sequence[Finding], given: Mapping[str, str] | None = None
+    findings: Sequence[Finding],
+    given: Mapping[str, str] | None = None,
+    says_where: Callable[[str, str], bool] = _nowhere,
 ) -> list[dict[str, Any]]:
-    """Return `findings` as policy is told them; with `given`, by whom each value was given."""
+    """Return `findings` as policy is told them; with `given`, by whom each value was given.
+
+    Then `says_where` tells of a path and a value whether this says where the call goes.
+    """
     rows: list[dict[str, Any]] = []
     for finding in findings:
         row = {"class": finding.of, "group": finding.group, "path": finding.path}
         if given is None:
             rows.append({**row, "count": finding.count})
             continue
-        counts = Counter(given.get(text, "") for text in finding.values)
+        path = finding.path
+        counts = Counter((given.get(one, ""), says_where(path, one)) for one in finding.values)
         unseen = finding.count - len(finding.values)
         if unseen > 0:
-            counts[""] += unseen
-        rows += [{**row, "count": n, "given": by} for by, n in sorted(counts.items())]
+            counts["", False] += unseen
+        rows += [
+            {**row, "count": n, "given": by, "place": place}
+            for (by, place), n in sorted(counts.items())
+        ]
     return rows

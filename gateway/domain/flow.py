@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Any, Final, NewType
 
 from gateway.domain._value import follows, value
+from gateway.domain.document import member_path
 from gateway.domain.labels import BOTTOM, Confidentiality, Effect, Integrity, Label
 
 RunId = NewType("RunId", str)
@@ -264,9 +265,18 @@ class FlowReview:
     """Whether the tool sets up what goes on by itself, by its name."""
     at_home: bool = False
     """Whether what it carries reaches its own server alone, as far as can be read."""
+    labelled: tuple[str, ...] = ()
+    """The arguments that say where to, by their labels or, of a tool that nobody labelled, by its schema."""
     violations: tuple[Violation, ...] = ()
 
     @property
     def has_places(self) -> bool:
         """Whether it names anything that the call says."""
         return bool(self.destinations or self.payload or self.links)
+
+    def says_where(self, path: str, text: str) -> bool:
+        """Tell whether `text`, at `path`, is said where to, in an argument that is there for that."""
+        if not any(one.path == path and text in one.value for one in self.destinations):
+            return False
+        within = (member_path("$", name) for name in self.labelled)
+        return any(path == at or path.startswith((f"{at}.", f"{at}[")) for at in within)

@@ -110,6 +110,7 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
         names_where=names_where,
         payload=(*payload, *unknown, *secrets),
         at_home=at_home,
+        labelled=use.rule.destination,
         links=links,
         asked_for=asked_for,
         told=told,

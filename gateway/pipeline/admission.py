@@ -296,7 +296,7 @@ class Admission:
         subject = self._questions.subject(target, pin)
         task = self._questions.task(call, principal, run)
         flow = await self._questions.review(call, principal, run, subject, task)
-        dlp = await self._sensitive.in_call(call, principal, run, (), task)
+        dlp = await self._sensitive.in_call(call, principal, run, (), task=task, flow=flow)
         if holds_secrets(dlp):
             await self._screened(principal, trail)
         asked = self._questions.of(call, principal, run, subject, flow, task=task, dlp=dlp)
@@ -523,7 +523,8 @@ class Admission:
                 await finished(principal.person, CHECKING, checked)
         task = self._questions.task(call, principal, run)
         flow = await self._questions.review(call, principal, run, subject, task)
-        dlp = await self._sensitive.in_call(call, principal, run, approved.named, task)
+        named = approved.named
+        dlp = await self._sensitive.in_call(call, principal, run, named, task=task, flow=flow)
         if holds_secrets(dlp):
             await self._screened(principal, trail)
         due = self._quotas.due(call, principal, run, subject) if self._quotas.are_set else ()

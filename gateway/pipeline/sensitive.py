@@ -13,7 +13,7 @@ from gateway.dlp.scanning import Finding, over_edges, scan, told
 from gateway.dlp.values import TOKEN, RunValues, ValueMemory, keys_of
 from gateway.domain.calls import Call, Permit
 from gateway.domain.decisions import Duty, Obligation
-from gateway.domain.flow import Run, RunId, Task
+from gateway.domain.flow import FlowReview, Run, RunId, Task
 from gateway.domain.identity import Principal
 from gateway.domain.nodes import most_nodes
 from gateway.domain.question import NOTHING_FOUND
@@ -102,9 +102,16 @@ class Sensitive:
         )
 
     async def in_call(
-        self, call: Call, principal: Principal, run: Run, named: Collection[str], task: Task | None
+        self,
+        call: Call,
+        principal: Principal,
+        run: Run,
+        named: Collection[str],
+        *,
+        task: Task | None,
+        flow: FlowReview,
     ) -> Mapping[str, Any]:
-        """Return what policy is told of the arguments of `call`: `{"arguments", "result"}`.
+        """Return what policy is told of the arguments of `call`, which `flow` is about: `{"arguments", "result"}`.
 
         Those that the approved definition has `named` have names that are nobody's words.
 
@@ -116,7 +123,8 @@ class Sensitive:
         nodes, left = self._work(size)
         who, prompt = principal.person, "" if task is None else task.prompt or ""
         # What many values are is looked up where they were found.
-        work = partial(self._in_call, told_to_server, named, (who, run.id, call.server), prompt)
+        where = who, run.id, call.server, prompt
+        work = partial(self._in_call, told_to_server, named, where, flow)
         try:
             return await in_turn(who, nodes, work, left)
         except TooMuch:
@@ -126,18 +134,18 @@ class Sensitive:
         self,
         content: Any,
         named: Collection[str],
-        where: tuple[str, RunId, str],
-        prompt: str,
+        where: tuple[str, RunId, str, str],
+        flow: FlowReview,
         left: float = inf,
     ) -> Mapping[str, Any]:
         found = scan(self._detector, content, named, left)
         if not found:
             return NOTHING_FOUND
-        who, run, server = where
+        who, run, server, prompt = where
         given: Mapping[str, str] = {}
         if prompt or self._values.known(who, run) is not None:
             given = self._values.of(who, run).givers(server, found, prompt)
-        return {"arguments": told(found, given), "result": []}
+        return {"arguments": told(found, given, flow.says_where), "result": []}
 
     async def recorded(self, who: str, arguments: Any) -> Any:
         """Return what a record says of `arguments`, in the turn of `who`: no secret in any form."""

@@ -71,7 +71,10 @@ def _decision_input() -> Schema:
         flow=_flow(),
         usage=_closed(over=_list_of(_used()), counts=_list_of(_used())),
         dlp=_closed(
-            arguments=_list_of(_found(given=_word("", "server", "task"))), result=_list_of(_found())
+            arguments=_list_of(
+                _found(("place",), given=_word("", "server", "task"), place={"type": "boolean"})
+            ),
+            result=_list_of(_found()),
         ),
         task=_closed(prompt=_or_null(_TEXT), tools=_or_null(_TEXTS)),
         approval=_or_null(_OPEN),
@@ -80,9 +83,9 @@ def _decision_input() -> Schema:
     )
 
 
-def _found(**besides: Schema) -> Schema:
+def _found(optional: tuple[str, ...] = (), **besides: Schema) -> Schema:
     named: dict[str, Schema] = {"class": _TEXT, "group": _TEXT, "path": _TEXT, "count": _WHOLE}
-    return _closed(**named, **besides)
+    return _closed(optional, **named, **besides)
 
 
 def _principal() -> Schema:

@@ -13,6 +13,7 @@ from gateway.domain.labels import (
     Label,
     ToolRule,
 )
+from gateway.flow.beside import Beside
 from gateway.flow.fragments import LONGEST_SCANNED
 from gateway.flow.provenance import Provenance
 from gateway.flow.question import flow_input
@@ -386,3 +387,56 @@ def test_a_deep_document_is_read_without_recursion() -> None:
     given = {"recipients": deep, "body": deep}
     found = reviewed(given, provenance=provenance, prompt="Send it", names=["id"])
     assert [(d.value, d.proof) for d in found.destinations] == [("x@evil.com", Proof.TYPED)]
+
+
+CARD = "4111 1111 1111 1111"
+SAID = [
+    ({"recipients": [CARD]}, "$.recipients[0]", True),
+    ({"recipients": [{"card": f"to {CARD}"}]}, "$.recipients[0].card", True),
+    ({"recipients": ["bob@client.example"]}, "$.recipients[0]", False),
+    ({"memo": f"for bob@client.example: {CARD}"}, "$.memo", False),
+    ({"memo": f"see https://www.example.com/?c={CARD}"}, "$.memo", False),
+    ({"recipients_too": f"{CARD}, bob@client.example"}, "$.recipients_too", False),
+    ({"body": f"{CARD} bob@client.example"}, "$.body", False),
+]
+
+
+@pytest.mark.parametrize(("arguments", "path", "says"), SAID)
+def test_only_what_a_labelled_argument_names_says_where(
+    arguments: dict[str, Any], path: str, says: bool
+) -> None:
+    """That somebody is named beside it makes a card's number no place."""
+    found = reviewed(arguments)
+    assert any(one.path == path for one in found.destinations) or path == "$.body"
+    assert found.says_where(path, CARD) is says
+    assert not found.says_where("$", CARD)
+
+
+def test_what_nobody_labelled_says_where_in_all_but_its_content() -> None:
+    said = {"account": CARD, "note": f"for bob@client.example: {CARD}"}
+    about = {"inputSchema": {"properties": {"note": {"type": "string"}}}}
+    use = Use(
+        server="bank",
+        tool="pay",
+        rule=ToolRule(),
+        effect=Effect.DESTROY,
+        arguments=said,
+        about=about,
+    )
+    knowledge = Knowledge(tenant=TENANT, task=None, provenance=Provenance())
+    found = review(Run(id=RunId("r"), label=BOTTOM), use, knowledge)
+    assert found.says_where("$.account", CARD)
+    assert not found.says_where("$.note", CARD)
+
+
+def test_what_is_completed_or_put_into_a_template_is_no_place_for_that() -> None:
+    beside = Beside(
+        content=(("$.argument.value", CARD), ("$.arguments.note", f"x@y.example {CARD}"))
+    )
+    use = Use(
+        server="s", tool="p", rule=ToolRule(), effect=None, arguments={}, about={}, beside=beside
+    )
+    knowledge = Knowledge(tenant=TENANT, task=None, provenance=Provenance())
+    found = review(Run(id=RunId("r"), label=BOTTOM), use, knowledge)
+    assert found.destinations
+    assert not any(found.says_where(one.path, CARD) for one in found.destinations)

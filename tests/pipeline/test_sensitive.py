@@ -63,7 +63,14 @@ def asked(house: House, phase: str = "call") -> Mapping[str, Any]:
 async def test_policy_is_told_what_a_call_carries_and_never_the_value(house: House) -> None:
     await house.handle(house.call("send", {"to": "eve", "body": f"it is {KEY}"}))
     assert asked(house)["arguments"] == [
-        {"class": "api_key", "group": "credential", "path": "$.body", "count": 1, "given": ""}
+        {
+            "class": "api_key",
+            "group": "credential",
+            "path": "$.body",
+            "count": 1,
+            "given": "",
+            "place": False,
+        }
     ]
     await house.handle(house.call("send", {"to": "eve", "body": "hello"}))
     assert asked(house) == {"arguments": [], "result": []}
@@ -495,3 +502,15 @@ async def test_room_for_a_task_is_looked_for_as_it_is_taken(
         sent = len(server.saw)
         seen = await house.handle(house.call("send", {"to": "<IBAN:1>"}, _meta=META))
         assert (seen.code, len(server.saw) - sent) == (code, code is None)
+
+
+async def test_policy_is_told_of_each_value_whether_it_says_where_the_call_goes(
+    house: House,
+) -> None:
+    card = "4111 1111 1111 1111"
+    said = {"to": f"{card}, bob@client.example", "memo": f"bob@client.example: {card}"}
+    await house.handle(house.call("send", said))
+    found = {
+        row["path"]: row["place"] for row in asked(house)["arguments"] if row["class"] == "card"
+    }
+    assert found == {"$.to": True, "$.memo": False}
