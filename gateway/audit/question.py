@@ -2,12 +2,13 @@
 
 A record says most of a question already, so what is kept of it is the difference. Never kept:
 arguments, the values of destinations and links, results, the words of a task, the note of an
-approval, the grants of a program.
+approval, the grants of a program. What a caller named is quoted, for the record's level to cover.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from gateway.audit.redaction import quoted_source
 from gateway.domain.question import NOTHING_FOUND, Question
 from gateway.domain.quotas import UNCOUNTED
 
@@ -41,6 +42,7 @@ def _kept(asked: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]
     found: dict[str, Any] = {}
     lacks: list[str] = []
     said = said_by(fields)
+    said["flow"] = with_sources(said["flow"], quoted_source)
     if str(fields.get("target", "")).startswith(_QUOTED):
         # A name of the caller's own making is kept as their arguments are.
         asked = {**asked, "target": {n: m for n, m in asked["target"].items() if n != "name"}}
@@ -126,7 +128,21 @@ def _without_grants(origin: Mapping[str, Any], lacks: list[str]) -> Mapping[str,
     return {name: inner for name, inner in origin.items() if name != "grants"}
 
 
+def with_sources(flow: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return what is told of a flow with all the sources that it names, wherever, as `change` has them."""
+    changed = dict(flow)
+    for name in ("destinations", "links"):
+        if name in flow:
+            changed[name] = [
+                {**one, "from": change(one["from"])} if "from" in one else one for one in flow[name]
+            ]
+    if "sources" in flow:
+        changed["sources"] = [change(one) for one in flow["sources"]]
+    return changed
+
+
 def _without_values(flow: Mapping[str, Any], _: list[str]) -> Mapping[str, Any]:
+    flow = with_sources(flow, quoted_source)
     if not flow["destinations"] and not flow["links"]:
         return flow
     return {

@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from gateway.audit.question import LACKS, are_alike, said_by
+from gateway.audit.question import LACKS, are_alike, said_by, with_sources
+from gateway.audit.redaction import unquoted_source
 from gateway.domain._value import value
 
 Path = tuple[str, ...]
@@ -53,6 +54,7 @@ def rebuilt(record: Mapping[str, Any]) -> Rebuilt | None:
         found[section].pop(name, None)
     # Names of tools, prompts and resources may hold what no record keeps: then they are not known.
     found = _shown(found, (), unknown, _is_cut_up)
+    found["flow"] = with_sources(found["flow"], unquoted_source)
     arguments = record.get("arguments")
     shown = _GONE
     if isinstance(arguments, dict):

@@ -135,6 +135,8 @@ class Cover:
         members = dict(told)
         content, path = str(members.pop("value")), str(told["path"])
         members["path"] = self._path(path, level)
+        if "from" in members:
+            members["from"] = self.source(members["from"], level)
         if level.redaction is Redaction.NONE:
             return members
         members["value_hmac"] = self.hash_of(content)
@@ -146,11 +148,10 @@ class Cover:
 
     def source(self, told: Any, level: Level) -> Any:
         """Return what stands for a result that was read before: the name of it may be a caller's."""
-        if not isinstance(told, dict) or not isinstance(name := told.get("tool"), str):
+        shown = quoted_source(told)
+        if shown is None or not isinstance(shown.get("tool"), str):
             return self.texts(told, level)
-        # A tool's or a prompt's has a plain name; anything else is a resource's, whoever named it.
-        shown = name if _PLAIN_TARGET.fullmatch(name) else quoted_name(name)
-        return {**told, "tool": self._path(shown, level)}
+        return {**shown, "tool": self._path(shown["tool"], level)}
 
     def text(self, text: str, level: Level) -> str:
         """Return a text about a call, without secrets and without names that are data."""
@@ -286,6 +287,26 @@ class _Walk:
     def _hashed(self, content: Any) -> str:
         self._left -= 1
         return self._hash_of(content)
+
+
+def quoted_source(told: Any) -> Mapping[str, Any] | None:
+    """Return what is told of a source, wherever, as a text may say it; nothing of what is none.
+
+    A tool's or a prompt's has a plain name; any other is a resource's, whoever named it, and quoted.
+    """
+    if not isinstance(told, Mapping):
+        return None
+    name = told.get("tool")
+    is_plain = not isinstance(name, str) or _PLAIN_TARGET.fullmatch(name) is not None
+    return told if is_plain else {**told, "tool": quoted_name(name)}
+
+
+def unquoted_source(told: Any) -> Any:
+    """Return what is told of a source as it was before `quoted_source`, where that can be read."""
+    name = told.get("tool") if isinstance(told, Mapping) else None
+    if not isinstance(name, str) or not (name.startswith(_QUOTED) and name.endswith("']")):
+        return told
+    return {**told, "tool": _unquoted(name[len(_QUOTED) : -len("']")])}
 
 
 def _further(paths: Sequence[Path], key: str | int) -> Sequence[Path]:

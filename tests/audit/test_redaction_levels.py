@@ -268,6 +268,10 @@ def test_what_was_read_is_named_without_secrets(secret):
     text = orjson.dumps(written(Redaction.FULL, sources=sources)["sources"]).decode()
     assert secret not in text
     assert '"record":"r3"' in text
+    place = {"path": "$.to", "value": "x", "from": sources[0]}
+    for level in Redaction:
+        text = orjson.dumps(written(level, destinations=[place], arguments={"to": "x"})).decode()
+        assert secret not in text
     plain = [{"server": "notes", "tool": "read", "record": "r3"}]
     assert written(Redaction.HASHED, sources=plain)["sources"] == plain
 

@@ -1,6 +1,6 @@
 """Whatever a client's message says to a server is judged and kept as a tool's arguments are."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 from gateway.domain.approvals import Span
 from gateway.domain.calls import Asked, Form
 from gateway.domain.decisions import Verdict
-from gateway.domain.labels import STRICTEST_DEFAULT, ToolRule
+from gateway.domain.labels import STRICTEST_DEFAULT, Effect, ToolRule
 from gateway.domain.premises import Premise
 from gateway.domain.tools import Kind, Profile
 from gateway.errors import Changed
@@ -101,6 +101,63 @@ async def test_a_source_that_a_caller_named_is_not_on_record_in_clear(house):
     await house.handle(house.call())
     assert house.last["sources"]
     assert "evil.example" not in written(house)
+
+
+MADE_UP = "notes://by/Merger-with-Oakland?x=ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+SHOWN = "write to kim@c.example, see https://c.example/pay"
+
+
+async def mails(house: House, to: str, body: str) -> None:
+    house.server.answer = lambda permit: result(permit, text("sent"))
+    await house.handle(house.call("send", {"to": [to], "body": body}, profile=Profile.LEGACY))
+
+
+async def is_asked_by_its_server(house: House) -> None:
+    form = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}
+    asks = {"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": form}
+
+    def answer(permit: Any) -> Any:
+        done = {"jsonrpc": "2.0", "id": permit.call.message.id, "result": text("done")}
+        return Events([event(asks), event(done)]).answer()
+
+    house.server.answer = answer
+    await house.handle(house.call("search", {}, profile=Profile.LEGACY))
+
+
+async def calls_what_waits(house: House) -> None:
+    other = {"name": "other", "description": "x", "inputSchema": {"type": "object"}}
+    await house.show(other, profile=Profile.LEGACY)
+    await house.handle(house.call("other", {}, profile=Profile.LEGACY))
+
+
+@pytest.mark.parametrize(
+    "goes_on",
+    [
+        lambda house: mails(house, "kim@c.example", "hello"),
+        lambda house: mails(house, "bob@d.example", SHOWN),
+        is_asked_by_its_server,
+        calls_what_waits,
+    ],
+    ids=["a destination", "a link", "a server's question", "what waits"],
+)
+async def test_wherever_a_source_that_a_caller_named_is_told_it_is_not_in_clear(
+    goes_on: Callable[[House], Awaitable[None]],
+) -> None:
+    rule = ToolRule(effect=Effect.EGRESS, destination=("to",), payload=("body",))
+    tools = {"search": ToolRule(effect=Effect.READ, result=STRICTEST_DEFAULT), "send": rule}
+    house = House(tools=tools, default=STRICTEST_DEFAULT)
+    await house.approve_all(Profile.LEGACY)
+    await house.show({"name": "send", "inputSchema": {"type": "object"}}, profile=Profile.LEGACY)
+    await house.approve(Kind.TOOL, "send", Profile.LEGACY)
+    read = {"contents": [{"uri": MADE_UP, "text": SHOWN}]}
+    house.server.answer = lambda permit: result(permit, read)
+    await house.handle(house.request("resources/read", {"uri": MADE_UP}, profile=Profile.LEGACY))
+    before = len(house.audit.entries)
+    await goes_on(house)
+    said = b"".join(entry.body for entry in house.audit.entries[before:]).decode()
+    assert "['h" in said
+    assert "Oakland" not in said
+    assert "ghp_" not in said
 
 
 async def test_a_record_says_of_each_source_what_label_it_gave(house):
