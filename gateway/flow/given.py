@@ -3,6 +3,7 @@
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from threading import Lock
 from typing import Any, Final
 
@@ -10,6 +11,15 @@ _MOST_OF_ONE: Final = 20_000
 """Names of one server. What is forgotten was not given, and needs the proof of any other."""
 _MOST_BLOCKS: Final = 20_000
 _MOST_OF_ALL: Final = 100_000
+
+
+class Sort(StrEnum):
+    """As what a name was given out: as whatever else it is brought back, it was not."""
+
+    RESOURCE = "resource"
+    PAGE = "page"
+    STATE = "state"
+    QUESTION = "question"
 
 
 class Given:
@@ -24,9 +34,9 @@ class Given:
         self._total = 0
         self._lock = Lock()
 
-    def add(self, server: str, name: str, to: str = "") -> None:
+    def add(self, server: str, name: str, to: str = "", *, sort: Sort = Sort.RESOURCE) -> None:
         """Note that `server` gave out `name`, to one principal if it is theirs alone."""
-        key = _key(name, to)
+        key = _key(name, to, sort)
         with self._lock:
             names = self._names.setdefault(server, OrderedDict())
             self._total += key not in names
@@ -36,14 +46,14 @@ class Given:
                 max(self._names.values(), key=len).popitem(last=False)
                 self._total -= 1
 
-    def has(self, server: str, name: str, to: str = "") -> bool:
-        """Tell whether `server` gave out `name`, letter for letter, to everybody or `to` this one."""
+    def has(self, server: str, name: str, to: str = "", *, sort: Sort = Sort.RESOURCE) -> bool:
+        """Tell whether `server` gave out `name` as that, letter for letter, to everybody or `to` this one."""
         names = self._names.get(server, OrderedDict[bytes, None]())
-        return _key(name, "") in names or _key(name, to) in names
+        return _key(name, "", sort) in names or _key(name, to, sort) in names
 
 
-def _key(name: str, to: str) -> bytes:
-    said = repr((to, name)).encode("utf-8", "surrogatepass")
+def _key(name: str, to: str, sort: Sort) -> bytes:
+    said = repr((sort.value, to, name)).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(said, digest_size=16).digest()
 
 

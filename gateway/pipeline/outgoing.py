@@ -12,12 +12,15 @@ from gateway.wire.outgoing import Part, asides, beside_reference, has_place, par
 
 Templates = Callable[[], tuple[str, ...]]
 Names = Callable[[], Iterable[str]]
+Returned = Callable[[str, str], bool]
+"""Tells of a member and a text in it whether the server gave that out as that."""
 
 
 def beside(
     message: Message,
     *,
     given: Callable[[str], bool],
+    returned: Returned,
     asked: Callable[[str], bool],
     templates: Templates,
     declared: Names = tuple,
@@ -26,14 +29,16 @@ def beside(
 ) -> Beside:
     """Return what `message` says beside a tool's arguments.
 
-    `given` tells what its server gave out, which goes home, and `asked` which of its questions it put
+    `given` tells which resources its server gave out, which go home, as does what it gave out as what it
+    is `returned` as; and `asked` which of its questions it put
     in this very call, which alone have answers; `templates` tells those of its that were approved;
     `declared` tells the names of values that an approved definition asks for;
     `wary` is whoever looks even at ids and tokens, and `as_written` whose message goes on as it is: then
     also what its program calls itself counts, which is else told nobody who has not heard it before.
     """
     found = _Found()
-    _in_params(found, message, given, templates, asked=asked, declared=frozenset(declared()))
+    home = given, returned
+    _in_params(found, message, home, templates, asked=asked, declared=frozenset(declared()))
     about = {
         name: inner
         for name, inner in remarks(message.params)
@@ -53,12 +58,13 @@ def beside(
 def _in_params(
     found: "_Found",
     message: Message,
-    given: Callable[[str], bool],
+    home: tuple[Callable[[str], bool], Returned],
     templates: Templates,
     *,
     asked: Callable[[str], bool],
     declared: frozenset[str],
 ) -> None:
+    given, returned = home
     for name, inner in message.params.items():
         part = part_of(message, name)
         if part in _SILENT:
@@ -68,7 +74,7 @@ def _in_params(
             case Part.PLACE:
                 _place(found, at, inner, given, templates)
             case Part.GIVEN:
-                found.places += [(p, text) for p, text in _texts(inner, at) if not given(text)]
+                found.places += [(p, t) for p, t in _texts(inner, at) if not returned(name, t)]
             case Part.CONTENT if has_place(message, name):
                 found.content += _said(inner, at, declared)
             case Part.CONTENT:

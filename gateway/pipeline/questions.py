@@ -16,6 +16,7 @@ from gateway.domain.standing import STANDS_FOR, StandingAnswer
 from gateway.domain.tools import OWN, Kind, Pin, PinStatus, Target
 from gateway.errors import Denied, ProtocolError
 from gateway.flow.beside import NOTHING, Beside
+from gateway.flow.given import Sort
 from gateway.flow.provenance import Provenance, may_write
 from gateway.flow.review import PRIVATE_TO_OUTSIDE, UNPROVEN_DESTINATION, review, told_by_its_run
 from gateway.flow.task import narrowed
@@ -24,7 +25,7 @@ from gateway.flow.use import Knowledge, Use
 from gateway.pipeline.decide import Subject, call_question, spelled_time
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.outgoing import Names, beside
-from gateway.pipeline.rounds import page_of_somebody, was_asked
+from gateway.pipeline.rounds import is_its_state, page_of_somebody, was_asked
 from gateway.pipeline.rules import Rules
 from gateway.pipeline.standing import standing_for
 from gateway.ports import Clock, PinStore
@@ -125,8 +126,8 @@ class Questions:
         cursor = call.message.params.get(_CURSOR)
         if call.server == OWN or not isinstance(cursor, str):
             return
-        given = self._memory.given.has(call.server, page_of_somebody(cursor))
-        if given and not self.is_given(call, principal, cursor):
+        given = partial(self._memory.given.has, call.server, sort=Sort.PAGE)
+        if given(page_of_somebody(cursor)) and not given(cursor, to=principal.key):
             raise ProtocolError(
                 "there is no such page; begin the list anew",
                 rpc_code=INVALID_PARAMS,
@@ -212,6 +213,7 @@ class Questions:
         return beside(
             call.message,
             given=lambda name: self.is_given(call, principal, name),
+            returned=partial(self._is_returned, call, principal),
             asked=lambda name: was_asked(self._memory.given, call, principal, name),
             templates=partial(self._templates, call),
             declared=declared,
@@ -271,8 +273,15 @@ class Questions:
             return None
         return narrowed(run.task, call.declared if principal.trusted_host else None)
 
+    def _is_returned(self, call: Call, principal: Principal, member: str, text: str) -> bool:
+        """Tell whether the server of `call` gave `text` to `principal` as what it is brought back as."""
+        given = self._memory.given
+        if member == _CURSOR:
+            return given.has(call.server, text, to=principal.key, sort=Sort.PAGE)
+        return is_its_state(given, call, principal, text)
+
     def is_given(self, call: Call, principal: Principal, name: str) -> bool:
-        """Tell whether the server of `call` gave `name` out to `principal`, or to everybody.
+        """Tell whether the server of `call` gave out the resource `name` to `principal`, or to everybody.
 
         What a person approved as its own, it gave to everybody.
         """

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from gateway.domain.bounded import digest_of
@@ -9,7 +10,7 @@ from gateway.domain.calls import Call, Form, Permit
 from gateway.domain.identity import Principal
 from gateway.domain.tools import OWN
 from gateway.errors import ProtocolError
-from gateway.flow.given import Given
+from gateway.flow.given import Given, Sort
 from gateway.wire.extensions import with_params
 from gateway.wire.jsonrpc import INVALID_PARAMS
 from gateway.wire.operations import ABOUT_TASKS
@@ -54,7 +55,7 @@ class Rounds:
         state = open_state(self._seal_key, of, params[STATE])
         if state is None:
             raise _not_found(call, "there is no such request state")
-        self._given.add(call.server, state, to=principal.key)
+        self._given.add(call.server, _in_round(of, state), sort=Sort.STATE)
         return replace(call, message=with_params(call.message, {**params, STATE: state}))
 
     def _require_asked(self, call: Call, of: Round, answers: Any) -> None:
@@ -63,24 +64,23 @@ class Rounds:
         The latter are judged as whatever a caller says that was not asked for.
         """
         for name in answers if isinstance(answers, dict) else ():
-            if self._given.has(call.server, _asked(None, name)) and not self._given.has(
-                call.server, _asked(of, name)
-            ):
+            asked = partial(self._given.has, call.server, sort=Sort.QUESTION)
+            if asked(_in_round(None, name)) and not asked(_in_round(of, name)):
                 raise _not_found(call, "an answer is to a question that was not asked here")
 
     def note(self, permit: Permit, result: Mapping[str, Any]) -> None:
         """Note what a server gives out to be brought back (`GIVEN`): to whom, where that matters."""
-        server = permit.call.server
+        server, who = permit.call.server, permit.principal.key
+        of = round_of(permit.call, permit.principal)
         if isinstance(state := result.get(STATE), str):
-            self._given.add(server, state, to=permit.principal.key)
+            self._given.add(server, _in_round(of, state), sort=Sort.STATE)
         if isinstance(page := result.get("nextCursor"), str):
-            self._given.add(server, page, to=permit.principal.key)
-            self._given.add(server, page_of_somebody(page))
+            self._given.add(server, page, to=who, sort=Sort.PAGE)
+            self._given.add(server, page_of_somebody(page), sort=Sort.PAGE)
         asked = result.get(REQUESTS)
         for name in asked if isinstance(asked, dict) else ():
-            of = round_of(permit.call, permit.principal)
-            self._given.add(server, _asked(None, name))
-            self._given.add(server, _asked(of, name))
+            self._given.add(server, _in_round(None, name), sort=Sort.QUESTION)
+            self._given.add(server, _in_round(of, name), sort=Sort.QUESTION)
 
     def sealed(self, permit: Permit, result: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a result that has a state as its caller gets it.
@@ -102,13 +102,20 @@ def page_of_somebody(cursor: str) -> str:
 
 def was_asked(given: Given, call: Call, principal: Principal, name: str) -> bool:
     """Tell whether `principal` was asked `name` in this very call: whatever else is so called."""
-    return given.has(call.server, _asked(round_of(call, principal), name))
+    name = _in_round(round_of(call, principal), name)
+    return given.has(call.server, name, sort=Sort.QUESTION)
 
 
-def _asked(of: Round | None, name: str) -> str:
-    """Return what stands for a question that somebody was asked, or that was part of one call."""
+def is_its_state(given: Given, call: Call, principal: Principal, state: str) -> bool:
+    """Tell whether `principal` was given `state` in this very call: it is no other's, and nothing else."""
+    name = _in_round(round_of(call, principal), state)
+    return given.has(call.server, name, sort=Sort.STATE)
+
+
+def _in_round(of: Round | None, name: str) -> str:
+    """Return what stands for what a server gave somebody, or gave them as a part of one call."""
     caller = () if of is None else of.parts
-    return digest_of("asked", *caller, name).hex()
+    return digest_of("in", *caller, name).hex()
 
 
 def _not_found(call: Call, public: str) -> ProtocolError:

@@ -10,6 +10,8 @@ from gateway.domain.calls import Call
 from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.scripts import Script, ScriptId
 from gateway.domain.tools import Kind, Profile, UpstreamId
+from gateway.flow.given import Sort
+from gateway.pipeline.rounds import is_its_state
 from gateway.wire.jsonrpc import INVALID_PARAMS
 from gateway.wire.rounds import LONGEST_STATE
 from tests.pipeline.house import ALICE, MAIL, Events, House, decision, event, result, text
@@ -195,5 +197,9 @@ async def test_it_is_given_to_nobody_else_by_that(house):
     given = await asked(house)
     back = {"requestState": given["requestState"], "inputResponses": YES}
     await house.handle(house.call(**back))
-    assert house.memory.given.has(MAIL, STATE, to=ALICE.key)
-    assert not house.memory.given.has(MAIL, STATE, to=BOB.key)
+    given, call = house.memory.given, house.call(**back)
+    assert is_its_state(given, call, ALICE, STATE)
+    assert not is_its_state(given, call, BOB, STATE)
+    assert not is_its_state(given, house.call("other", **back), ALICE, STATE)
+    for sort in set(Sort) - {Sort.STATE}:
+        assert not given.has(MAIL, STATE, to=ALICE.key, sort=sort)

@@ -343,11 +343,38 @@ async def test_the_name_of_a_question_is_nothing_else_that_a_server_gave(house):
     assert [d["value"] for d in flow["destinations"]] == [name]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"resultType": "input_required", "requestState": URIS[0]},
+        {"content": [{"type": "resource_link", "name": "x", "uri": URIS[0]}]},
+    ],
+)
+async def test_what_a_server_gave_out_as_something_else_is_no_resource(house, said):
+    house.server.answer = lambda permit: result(permit, said)
+    await house.handle(house.call("search", {"q": URIS[0]}))
+    _, flow = await flow_of(house, "resources/read", {"uri": URIS[0]})
+    assert [d["value"] for d in flow["destinations"]] == [URIS[0]]
+
+
+async def test_a_page_of_a_list_is_no_resource_and_a_resource_is_no_page(house):
+    listed = {"resources": [{"uri": URIS[1], "name": "x"}], "nextCursor": URIS[0]}
+    house.server.answer = lambda permit: result(permit, listed)
+    await house.handle(house.request("resources/list"))
+    _, flow = await flow_of(house, "resources/read", {"uri": URIS[0]})
+    assert [d["value"] for d in flow["destinations"]] == [URIS[0]]
+    for cursor, goes in ((URIS[1], False), (URIS[0], True)):
+        sent = len(house.server.saw)
+        await house.handle(house.request("resources/list", {"cursor": cursor}))
+        assert (len(house.server.saw) > sent) is goes
+
+
 def test_a_state_that_its_server_did_not_give_is_a_destination(house):
     message = house.call(requestState=PRIVATE_LINE).message
     found = beside(
         message,
-        given=lambda name: name != PRIVATE_LINE,
+        given=bool,
+        returned=lambda member, text: (member, text) != ("requestState", PRIVATE_LINE),
         asked=lambda name: False,
         templates=tuple,
     )
@@ -516,6 +543,11 @@ def test_a_count_for_a_token_is_looked_at_where_somebody_could_tell_something_by
 ):
     message = house.call(_meta={"progressToken": token}).message
     found = beside(
-        message, given=lambda _: False, asked=lambda _: False, templates=tuple, wary=wary
+        message,
+        given=lambda _: False,
+        returned=lambda *_: False,
+        asked=lambda _: False,
+        templates=tuple,
+        wary=wary,
     )
     assert bool(found.answers) == looked_at
