@@ -158,6 +158,7 @@ class CodeMode:
         script = Script(
             id=ScriptId(f"s_{self._new_id()}"),
             principal=permit.principal.key,
+            person=permit.principal.person,
             sha256=program.sha256,
             grants=None if grants is None else granted(grants, named, _approval(permit)),
             most=None,  # the sandbox counts
@@ -167,17 +168,18 @@ class CodeMode:
             run=permit.run.id,
         )
         read = {one.name: str(one.definition.digest) for one in offers}
-        await self._scripts.begin(script)
         extractor = self._extractor(permit, {})
-        try:
-            broker = self._broker(permit, script, offers, read, extractor)
-            with self._turns(permit.principal.person):
+        broker = self._broker(permit, script, offers, read, extractor)
+        who = permit.principal.person
+        # The turn first: whoever has none files nothing.
+        with self._turns(who):
+            await self._scripts.begin(script)
+            try:
                 work = self._engine.run(program, broker, redact=self._redact)
                 result = await self._unless_ended(script.id, work)
-        except BaseException:
-            await self._scripts.end(script.id)
-            raise
-        who = permit.principal.person
+            except BaseException:
+                await self._scripts.end(script.id)
+                raise
         return await self._ended(script, program, result, read, extractor, who=who)
 
     async def _resumed(

@@ -8,7 +8,7 @@ from gateway.domain._value import value
 from gateway.domain.document import Document
 from gateway.domain.labels import BOTTOM, Effect, ServerRule, ToolRule
 from gateway.domain.programs import Language, ProgramCall, ProgramResult, ProgramStatus
-from gateway.domain.scripts import ScriptId, ToolGrant
+from gateway.domain.scripts import LONGEST_ARGUMENTS, ScriptId, ToolGrant
 from gateway.domain.tools import OWN, Kind, Manifest, Pin, PinStatus, Profile, Target, UpstreamId
 from gateway.errors import BadCommand
 from gateway.wire import jsontext
@@ -165,7 +165,8 @@ def wanted(arguments: Mapping[str, Any], languages: Sequence[Language] = ONLY_PY
     """Return what arguments that fit the schema ask for, in one of `languages`.
 
     Raises:
-        BadCommand: They ask for nothing, for two things, or in a language that is not there.
+        BadCommand: They ask for nothing, for two things, for too much, or in a language that is not
+            there.
 
     """
     code, resume = arguments.get("code"), arguments.get("resume")
@@ -177,12 +178,23 @@ def wanted(arguments: Mapping[str, Any], languages: Sequence[Language] = ONLY_PY
     grants = arguments.get("grants")
     if resume is not None and grants is not None:
         raise BadCommand("a run that goes on keeps its grants; leave them out")
+    _require_short(grants or ())
     return Wanted(
         code=code or "",
         resume=None if resume is None else ScriptId(resume),
         grants=None if grants is None else tuple(grants),
         language=Language(language),
     )
+
+
+def _require_short(grants: Iterable[Mapping[str, Any]]) -> None:
+    """Return if `grants` say little enough: it is kept for as long as their program runs and waits."""
+    try:
+        said = jsontext.write_octets([grant.get("arguments") for grant in grants])
+    except ValueError as error:
+        raise BadCommand("the grants' arguments are no JSON") from error
+    if len(said) > LONGEST_ARGUMENTS:
+        raise BadCommand("the grants say too much of arguments: 64 KiB of JSON together at most")
 
 
 def granted(

@@ -24,7 +24,7 @@ class ScriptStore(Protocol):
         """File a program that is about to run, or that a token was given out for.
 
         Raises:
-            RateLimited: Its person has so many of hosts' programs already (`MOST_OF_HOSTS`).
+            RateLimited: Its person has so many already, or everybody has, or so much is kept of them.
 
         """
         ...
@@ -60,8 +60,9 @@ class ScriptStore(Protocol):
     async def park(self, parked: Parked) -> None:
         """Keep a program until a person has answered; durable on return.
 
-        It ends those of the same principal that are more than may wait (`MOST_WAITING`). Of one
-        that somebody has ended meanwhile nothing is kept.
+        It ends those of the same person that are more than may wait (`MOST_WAITING`), or hold more
+        together, and those of whoever's hold most where all hold too much. Of one that somebody has
+        ended meanwhile nothing is kept.
         """
         ...
 

@@ -13,7 +13,7 @@ from gateway.domain.calls import Permit, RawAnswer
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.labels import BOTTOM, Confidentiality
 from gateway.domain.programs import SandboxLimits
-from gateway.domain.scripts import digest_of
+from gateway.domain.scripts import Script, digest_of
 from gateway.domain.tools import Profile
 from gateway.sandbox.monty import monty_engine
 from tests.builtin.answering import answer
@@ -444,10 +444,50 @@ async def test_what_a_program_prints_is_in_no_record(site: Site) -> None:
     assert b"a very private line" not in written
 
 
-async def test_programs_of_one_principal_are_bounded(site: Site) -> None:
+async def test_programs_of_one_principal_are_bounded(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slow = "import asyncio\nawait asyncio.sleep(0.5)\n1"
+    begun: list[Script] = []
+    begin = site.house.scripts.begin
+
+    async def noted(script: Script) -> None:
+        begun.append(script)
+        await begin(script)
+
+    monkeypatch.setattr(site.house.scripts, "begin", noted)
     seen = await asyncio.gather(*(run(site, {"code": slow}) for _ in range(6)))
     assert sorted(one.reply.code or "" for one in seen) == ["", "", "", "", *["rate_limited"] * 2]
+    # Whoever runs as many as they may files no more, either.
+    assert len(begun) == 4
+
+
+async def test_a_program_is_its_persons_whatever_client_runs_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    persons: list[str] = []
+    begin = site.house.scripts.begin
+
+    async def noted(script: Script) -> None:
+        persons.append(script.whose)
+        await begin(script)
+
+    monkeypatch.setattr(site.house.scripts, "begin", noted)
+    alice = site.house.gate.people["alice"]
+    site.house.gate.people["other"] = replace(alice, client_id="other")
+    for who in ("alice", "other"):
+        assert told(await run(site, {"code": "1"}, who=who))["status"] == "ok"
+    assert persons == [alice.person] * 2
+
+
+async def test_what_grants_say_of_arguments_is_bounded(site: Site) -> None:
+    def grants(letters: int) -> list[Mapping[str, Any]]:
+        said = {"q": "x" * letters}
+        return [{"tool": "mail__search", "max_calls": 1, "arguments": said}] * 2
+
+    assert told(await run(site, {"code": "1", "grants": grants(32_000)}))["status"] == "ok"
+    refused = await run(site, {"code": "1", "grants": grants(33_000)})
+    assert "too much of arguments" in refused.json["result"]["content"][0]["text"]
 
 
 async def test_more_clients_of_a_person_run_no_more_programs(site: Site) -> None:

@@ -66,7 +66,8 @@ class MemoryScriptStore:
         """Keep a program until a person has answered; see `ScriptStore`."""
         if parked.script.id not in self._live:
             return
-        for id_ in ended_by(parked.script, (one.script for one in self._parked.values())):
+        waiting = [(one.script, len(one.snapshot)) for one in self._parked.values()]
+        for id_ in ended_by(parked.script, len(parked.snapshot), waiting):
             await self.end(id_)
         self._parked[parked.script.id] = parked
 

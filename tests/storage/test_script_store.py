@@ -3,11 +3,13 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.domain import scripts as domain
 from gateway.domain.scripts import MOST_WAITING, Script, ScriptId, ToolGrant
 from gateway.domain.tools import UpstreamId
 from gateway.errors import RateLimited
@@ -104,7 +106,7 @@ async def test_what_a_program_holds_is_sealed_and_opened_beside_the_loop(
 
     def noting(name: str) -> Callable[..., Any]:
         def done(self: Envelope, what: Any, row: str) -> Any:
-            if row.startswith("parked_scripts:"):
+            if row.startswith(("parked_scripts:", "scripts:")):
                 ran.append((name, threading.get_ident() != loop))
             return work(self, what, row)
 
@@ -116,7 +118,7 @@ async def test_what_a_program_holds_is_sealed_and_opened_beside_the_loop(
     await kept.begin(script())
     await kept.park(Parked(script=script(), snapshot=b"state"))
     assert await kept.unpark(ScriptId("s_1"), "alice", now=NOW) is not None
-    assert ran == [("seal", True), ("open", True)]
+    assert ran == [("seal", True), ("seal", True), ("open", True)]
 
 
 async def test_one_of_many_takes_a_waiting_program_out(place: Place) -> None:
@@ -180,7 +182,7 @@ async def test_one_that_waits_again_ends_no_other(kept: ScriptStore) -> None:
 async def test_one_persons_hosts_have_so_many_programs_at_once_and_no_more(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_OF_HOSTS", 2, raising=False)
+    monkeypatch.setattr(module, "MOST_OF_ONE", 2)
 
     def of_host(name: str, client: int, **changed: Any) -> Script:
         return script(name, principal=f"us|alice|c{client}", person="us|alice", **changed)
@@ -212,10 +214,113 @@ async def test_programs_are_counted_by_person_once_however_often_they_are_shown(
         with place.reading() as tables:
             kept.look(tables, shown)()
         kept._keep(script(names[0], person="us|alice"))
-        assert kept._of_person == {"us|alice": 3, "": 1}
+        assert kept._of_person == {"us|alice": 3, "alice": 1}
     for name in (*names, names[0]):
         await kept.end(name)
-    assert kept._of_person == {"": 1}
+    assert kept._of_person == {"alice": 1}
+    await kept.end(ScriptId("own"))
+    assert (kept._octets, *kept._octets_of, *kept._weights) == (0,)
+
+
+def granted_much(name: str, letters: int, **changed: Any) -> Script:
+    much = ToolGrant(
+        server=UpstreamId("desk"), tool="create", most=2, arguments={"text": "x" * letters}
+    )
+    return script(name, grants=(much,), **changed)
+
+
+async def test_what_programs_are_granted_is_bounded_in_bytes(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SHARE", 10_000)
+    monkeypatch.setattr(module, "MOST_OCTETS", 20_000)
+    kept = scripts(place)
+
+    async def begun(name: str, person: str, letters: int = 6_000) -> bool:
+        one = granted_much(name, letters, person=person, principal=f"{person}|{name}")
+        try:
+            await kept.begin(one)
+        except RateLimited:
+            return False
+        return True
+
+    assert [await begun(f"a_{n}", "alice") for n in range(2)] == [True, False]
+    kept = scripts(place)
+    assert [await begun(n, n) for n in ("alice", "bob", "carol")] == [False, True, False]
+    assert await kept.end(ScriptId("a_0"))
+    assert [await begun(n, n) for n in ("carol", "alice")] == [True, False]
+    monkeypatch.setattr(module, "MOST_OCTETS", 100_000)
+    monkeypatch.setattr(module, "MOST", 3)
+    assert [await begun(n, n, 1) for n in ("dora", "emma")] == [True, False]
+
+
+async def test_what_nests_counts_for_what_it_is_in_memory(place: Place) -> None:
+    grant = script().grants
+    assert grant is not None
+    flat = granted_much("s_1", 3_000)
+    nested = script("s_2", grants=(replace(grant[0], arguments={"a": [[]] * 1_000}),))
+    assert module._weight(nested) > 10 * module._weight(flat)
+
+
+async def test_what_a_program_was_granted_goes_once_it_has_ended(place: Place) -> None:
+    kept = scripts(place)
+    for name in ("s_1", "s_2"):
+        await kept.begin(script(name, expires_at=NOW + 60))
+    await kept.end(ScriptId("s_1"))
+    # One that has run out is ended by the next.
+    await kept.begin(script("s_3", began=NOW + 60, expires_at=NOW + 120))
+    rows = dict(place.rows("SELECT id, length(sealed) FROM scripts"))
+    assert (rows["s_1"], rows["s_2"], rows["s_3"] > 0) == (0, 0, True)
+    assert not await kept.end(ScriptId("s_1"))
+
+
+async def test_programs_that_ended_at_once_leave_nothing_in_memory(place: Place) -> None:
+    kept = scripts(place)
+    await kept.begin(script("s_long"))
+    for n in range(300):
+        kept._keep(script(f"s_{n}", began=NOW + n))
+        kept._drop(ScriptId(f"s_{n}"))
+    assert len(kept._ends) <= module._ENDS + 2
+    await kept.begin(script("s_last", began=NOW + 60, expires_at=NOW + 120))
+    assert [one.id for one in kept.live(now=NOW)] == ["s_last"]
+
+
+async def test_one_persons_clients_have_programs_wait_together(kept: ScriptStore) -> None:
+    for n in range(MOST_WAITING + 2):
+        one = script(f"s_{n}", began=NOW + n, principal=f"us|alice|c{n}", person="us|alice")
+        await kept.begin(one)
+        await kept.park(Parked(script=one, snapshot=b"state"))
+    waits = [kept.waits(ScriptId(f"s_{n}")) for n in range(MOST_WAITING + 2)]
+    assert waits == [False, False, *[True] * MOST_WAITING]
+
+
+async def test_what_programs_hold_that_wait_is_bounded(
+    kept: ScriptStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(domain, "SHARE_WAITING", 2_500)
+    monkeypatch.setattr(domain, "ALL_WAITING", 5_000)
+
+    async def parked(name: str, person: str, octets: int, began: float) -> None:
+        one = script(name, began=NOW + began, person=person)
+        await kept.begin(one)
+        await kept.park(Parked(script=one, snapshot=b"x" * octets))
+
+    async def left() -> list[str]:
+        return [one.id for one in kept.live(now=NOW) if kept.waits(one.id)]
+
+    for n, name in enumerate(("a_1", "a_2", "a_3")):
+        await parked(name, "alice", 1_000, n + 1)
+    assert await left() == ["a_2", "a_3"]
+    await parked("b_1", "bob", 900, 0)
+    await parked("c_1", "carol", 900, 5)
+    assert await left() == ["b_1", "a_2", "a_3", "c_1"]
+    # Of whoever holds most the oldest goes, not the oldest of all.
+    await parked("d_1", "dora", 1_500, 6)
+    assert await left() == ["b_1", "a_3", "c_1", "d_1"]
+    # One that is larger by itself waits alone.
+    await parked("a_4", "alice", 3_000, 7)
+    assert "a_4" in await left()
+    assert "a_3" not in await left()
 
 
 async def test_programs_that_ran_out_long_ago_are_forgotten(place: Place) -> None:
