@@ -420,7 +420,10 @@ class Trail:
         self._fields["duration_us"] = max(0, round((now - self._began) * 1e6))
         if self._taken is not None:
             self._settle(self._taken)
-        return self._record(kind, now)
+        record = self._record(kind, now)
+        # A trail may be kept for longer than its call: the answer is in this one record.
+        self._fields.pop("result", None)
+        return record
 
     def _settle(self, taken: Taken) -> None:
         """Note what the call used beside, each once: what was not sent has used nothing.

@@ -25,8 +25,19 @@ from gateway.planes.waiting import Waiting
 from gateway.wire.authzen import Entity
 from gateway.wire.jsonrpc import read_message
 from gateway.wire.jsontext import WireLimits
-from tests.pipeline.house import ALICE, PRIVATE, TRUSTED, UNHINTED, House, decision
+from tests.pipeline.house import (
+    ALICE,
+    PRIVATE,
+    TRUSTED,
+    UNHINTED,
+    Events,
+    House,
+    decision,
+    event,
+    text,
+)
 from tests.pipeline.kept import weighs
+from tests.pipeline.test_long_streams import anext_of, cancelled_at_the_end
 from tests.pipeline.test_questions_of_planes import EDGE, question
 from tests.pipeline.test_streams_that_break import BROKE, PRIMED, seen_of
 from tests.planes.asking import CLAIMED, META, PLANE
@@ -88,6 +99,24 @@ async def test_a_call_whose_stream_was_cut(shape: str, task: Any) -> None:
         house.server.saw.clear()
 
     await grows(cut._of, lambda: cut.octets, one)
+
+
+async def test_a_call_whose_client_went_as_its_answer_was_given_out() -> None:
+    """Its end is on record: of a large answer that its client may come back for nothing is kept."""
+    house = await led_house(Profile.LEGACY)
+    cut = house.conversations._cut
+
+    async def one(id_: int) -> None:
+        said = event({"jsonrpc": "2.0", "id": id_, "result": text("x" * 500_000)})
+        house.server.answer = lambda permit: Events([said]).answer()
+        params = {"name": "search", "arguments": {}}
+        call = house.request("tools/call", params, profile=Profile.LEGACY, session="s1", id_=id_)
+        reply = await house.pipeline.handle(call)
+        await cancelled_at_the_end(house, anext_of(reply.body))
+        house.server.saw.clear()
+
+    await grows(cut._of, lambda: cut.octets, one)
+    assert house.last["result_bytes"] > 500_000
 
 
 async def require_cut(made: Callable[[AccessRequest], AccessRequest]) -> None:
