@@ -342,7 +342,10 @@ class Admission:
 
     async def _decided(self, access: AccessRequest, trail: Trail) -> Decision:
         """Return what policy says of a call, with all of it on the trail."""
-        trail.reviewed(access)
+        written: Mapping[str, str] = {}
+        if access.call.restored:
+            written = await self._sensitive.written(access)
+        trail.reviewed(access, written)
         return trail.decision(await self._policy.evaluate(trail.asked(access.asked)))
 
     async def join_own(self, call: Call, trail: Trail) -> Principal:

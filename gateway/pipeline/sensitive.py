@@ -1,7 +1,7 @@
 """What calls and answers have of sensitive classes: told to policy, masked, and put back for the run's calls."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -11,7 +11,7 @@ from gateway.dlp.detector import Detector, TooMuch
 from gateway.dlp.masking import DUTIES, Masker
 from gateway.dlp.scanning import Finding, over_edges, scan, told
 from gateway.dlp.values import TOKEN, RunValues, ValueMemory, keys_of
-from gateway.domain.calls import Call, Permit
+from gateway.domain.calls import AccessRequest, Call, Permit, as_written
 from gateway.domain.decisions import Duty, Obligation
 from gateway.domain.flow import FlowReview, Run, RunId, Task
 from gateway.domain.identity import Principal
@@ -36,6 +36,8 @@ _TAKES_TOKENS: Final = frozenset({"tools/call", "prompts/get"})
 _NEVER_RECORDED: Final = frozenset({"credential", "password"})
 _AT_ONCE: Final = 200
 """How much looking may take on the event loop, as `Work` counts it: some milliseconds."""
+_BYTES_AT_ONCE: Final = 64
+"""Bytes in which a text is looked for as quickly as one is read in another way."""
 _TAIL: Final = 512
 """Characters of an event that the next one may go on from."""
 
@@ -100,6 +102,18 @@ class Sensitive:
             restored=tuple(used),
             written=message.params,
         )
+
+    async def written(self, access: AccessRequest) -> Mapping[str, str]:
+        """Return what each destination's value is with the tokens that the caller wrote.
+
+        Raises:
+            RateLimited: So much of the same principal's is looked at already.
+
+        """
+        values, restored = {d.value for d in access.review.destinations}, access.call.restored
+        # Each token is looked for in each of them.
+        nodes = most_nodes(len(restored) * sum(map(len, values)) // _BYTES_AT_ONCE)
+        return await in_turn(access.principal.person, nodes, _written, values, restored)
 
     async def in_call(
         self,
@@ -255,6 +269,10 @@ def _params(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _running(content: Mapping[str, Any]) -> str:
     return next((content[n] for n in RUNNING if isinstance(content.get(n), str)), "")
+
+
+def _written(values: Iterable[str], restored: Sequence[tuple[str, str]]) -> Mapping[str, str]:
+    return {text: as_written(text, restored) for text in values}
 
 
 def _no_token(of: str, text: str) -> None:  # noqa: ARG001 - what a record says is brought back to nobody

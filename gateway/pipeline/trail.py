@@ -6,7 +6,7 @@ from typing import Any
 from gateway.audit.question import kept
 from gateway.domain.approvals import ApprovalId
 from gateway.domain.audit import AuditRecord, RecordKind
-from gateway.domain.calls import AccessRequest, Asked, Call, OriginKind, Permit, as_written
+from gateway.domain.calls import AccessRequest, Asked, Call, OriginKind, Permit
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.document import quoted_name
 from gateway.domain.flow import NOWHERE, Run, RunId
@@ -261,10 +261,11 @@ class Trail:
         """Note that the call or its run declares a task, and whether it counts; not what it says."""
         self._fields["task"] = "counted" if counts else "ignored"
 
-    def reviewed(self, access: AccessRequest) -> None:
+    def reviewed(self, access: AccessRequest, written: Mapping[str, str]) -> None:
         """Note where the run's label comes from, what the call does, and why each destination is known to be good.
 
-        Of its value the log keeps a keyed hash, unless it may be read.
+        Of its value the log keeps a keyed hash, unless it may be read. `written` is what each is with
+        the call's tokens, if it has any.
         """
         run, effect, review = access.run, access.effect, access.review
         if run.sources:
@@ -279,7 +280,7 @@ class Trail:
             self._fields["destinations"] = [
                 {
                     "path": d.path,
-                    "value": as_written(d.value, self._restored),
+                    "value": written[d.value] if self._restored else d.value,
                     "proof": d.proof.value,
                     "integrity": d.integrity.word,
                     **({} if d.origin is None else {"from": d.origin}),

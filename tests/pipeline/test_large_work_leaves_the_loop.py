@@ -17,7 +17,7 @@ from gateway import turns
 from gateway.dlp import values
 from gateway.dlp.masking import Masker
 from gateway.dlp.scanning import scan
-from gateway.domain.calls import Permit, RawAnswer
+from gateway.domain.calls import Permit, RawAnswer, as_written
 from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.flow import Run, RunId, Task
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Effect, ToolRule
@@ -46,6 +46,7 @@ from tests.pipeline.house import (
     MAIL,
     PRIVATE,
     TRUSTED,
+    UNHINTED,
     Events,
     House,
     decision,
@@ -634,6 +635,33 @@ async def test_whose_many_values_are_is_looked_up_where_they_are_found(
     house.server.answer = lambda permit: result(permit, text(many))
     assert (await house.handle(house.call("search", {"q": many}))).code is None
     assert ran == {("_key", False)}
+
+
+@pytest.mark.parametrize(("words", "tokens", "leaves"), [(50_000, 200, True), (10, 2, False)])
+async def test_tokens_are_written_back_beside_the_loop_where_that_is_much(
+    monkeypatch: pytest.MonkeyPatch, words: int, tokens: int, leaves: bool
+) -> None:
+    """Each of a call's tokens is looked for in all of each of its destinations."""
+    ran: list[bool] = []
+
+    def noting(text: str, restored: Any) -> str:
+        ran.append(threading.get_ident() != loop)
+        return as_written(text, restored)
+
+    loop = threading.get_ident()
+    monkeypatch.setattr(sensitive, "as_written", noting)
+    send = ToolRule(effect=Effect.WRITE, result=TRUSTED, destination=("to",))
+    house = House(tools={"send": send})
+    await house.approve_all()
+    run = await house.runs.of(ALICE, UNHINTED)
+    known = house.values.of(ALICE.person, run.id)
+    made = [known.token("email", f"user{at:04d}@example.org") for at in range(tokens)]
+    house.values.keep(ALICE.person, run.id, known)
+    to = "user0000 example.or " * words + str(made[0])
+    params = {"name": "send", "arguments": {"to": to, "cc": " ".join(map(str, made))}}
+    await house.handle(house.request("tools/call", params))
+    assert ran
+    assert set(ran) == {leaves}
 
 
 SMALL = [
