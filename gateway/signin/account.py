@@ -88,12 +88,28 @@ class Account:
         await asyncio.to_thread(self._browsers.end_session, id_hash)
 
     async def withdraw(self, user: User, client_id: str, browser: Browser) -> None:
-        """Take back what a client may do; its tokens are worth nothing from now on."""
+        """Take back what a client may do; its tokens are worth nothing from now on.
+
+        Raises:
+            Ended: It may do nothing for them.
+
+        """
+        access = await asyncio.to_thread(self._access, user)
+        if all(one.client_id != client_id for one in access):
+            raise Ended("There is nothing that this client may do.")
         await self._record("consent_withdrawn", user, browser, client=client_id)
         await asyncio.to_thread(self._browsers.withdraw, user.id, client_id, at=self._clock())
 
     async def disconnect(self, user: User, server: str, browser: Browser) -> None:
-        """Forget the tokens that connect `user` to an upstream server."""
+        """Forget the tokens that connect `user` to an upstream server.
+
+        Raises:
+            Ended: There are none.
+
+        """
+        held = await asyncio.to_thread(self._connections.connections, user.id)
+        if all(one.server != server for one in held):
+            raise Ended("There is no such connection any more.")
         await self._record("disconnected", user, browser, server=server)
         await asyncio.to_thread(self._connections.disconnect, user.id, server)
 

@@ -1,6 +1,7 @@
 """What people see of their own, and take back."""
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -151,6 +152,43 @@ async def test_nobody_elses_session_can_be_ended(house: House) -> None:
     refused = await browser.submit(form, page, action="end-session", which=bobs.id_hash)
     assert refused.status == 400
     assert bobs in house.stores.browsers.sessions()
+
+
+@pytest.mark.parametrize(
+    ("action", "which"),
+    [
+        ("withdraw", "https://payroll.example/agent"),
+        ("withdraw", "x" * 9_000),
+        ("withdraw", "dcr_of_bob"),
+        ("disconnect", "payments"),
+        ("disconnect", "calendar"),
+        ("end-session", "none"),
+    ],
+)
+async def test_what_is_not_ones_own_is_not_told_to_have_been_taken_back(
+    house: House, action: str, which: str
+) -> None:
+    browser, page = await _with_everything(house)
+    grant = Grant(
+        id="g_bob",
+        user_id="id-of-bob",
+        client_id="dcr_of_bob",
+        endpoint="/mcp/mail",
+        scopes=frozenset({"tools:call"}),
+        created_at=NOW,
+        expires_at=NOW + 60,
+    )
+    house.stores.grants.begin_family(grant, None)
+    (one,) = house.stores.connections.connections("id-of-bob")
+    house.stores.connections.connect(replace(one, server="calendar"))
+    before = len(house.log.records)
+    form = _button(page, "withdraw")
+    assert (await browser.submit(form, page, action=action, which=which)).status == 400
+    told = house.log.records[before:]
+    assert [record.fields["verdict"] for record in told] == ["deny"]
+    assert which not in str([record.fields for record in told])
+    assert house.stores.grants.grant("g_bob") == grant
+    assert len(house.stores.connections.connections("id-of-bob")) == 2
 
 
 async def test_a_form_of_the_account_is_worth_nothing_elsewhere_or_later(house: House) -> None:
