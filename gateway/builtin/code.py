@@ -24,6 +24,7 @@ from gateway.builtin.run_code import (
 )
 from gateway.domain._value import value
 from gateway.domain.calls import Permit
+from gateway.domain.identity import Principal
 from gateway.domain.nodes import amount
 from gateway.domain.programs import (
     Language,
@@ -79,9 +80,12 @@ class CodeMode:
         models: Models | None = None,
         languages: Sequence[Language] = ONLY_PYTHON,
         tasks: bool = False,
+        absent: Callable[[Principal, float], str] = lambda _principal, _since: "",
     ) -> None:
         """`carrier` gives the endpoint in front of all servers, which is made after this.
 
+        `absent` says who of a principal was not there at any time since then: what waits goes on for
+        nobody who is another one by now, with the yes that it may hold.
         `turns` holds a person, by `Principal.person`, to as many programs at once as they may run.
         A program waits for people `waits_s` seconds at most. `redact` takes secrets out of texts.
         With `models` programs can have that of their client read a text. `engine` runs those
@@ -102,6 +106,7 @@ class CodeMode:
         self._waits_s = waits_s
         self._clock = clock
         self._new_id = new_id
+        self._absent = absent
         self._shown: dict[int, tuple[Sequence[Offer], tuple[ProgramTool, ...]]] = {}
 
     async def withheld(self, permit: Permit) -> frozenset[str]:
@@ -249,7 +254,11 @@ class CodeMode:
         now = self._clock()
         script = self._scripts.find(id_, now=now)
         parked = None
-        mine = script is not None and script.run == permit.run.id
+        whose = permit.run.id, permit.principal.key
+        mine = script is not None and (script.run, script.principal) == whose
+        if script is not None and mine and self._absent(permit.principal, script.began):
+            await self._scripts.end(id_)
+            mine = False
         if script is not None and mine and (not code or script.sha256 == digest_of(code)):
             parked = await self._scripts.unpark(id_, permit.principal.key, now=now)
         if parked is None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 
-from gateway.domain.identity import Absence
+from gateway.domain.identity import Absence, Principal
 from gateway.oauth.builtin import with_builtin
 from gateway.ports.identity import ClientStore, UserStore
 
@@ -38,6 +38,15 @@ class Present:
         if client_name != client_id:
             found += self._of_client(client_id)
         return max(found, key=lambda one: one.until, default=Absence())
+
+    def of(self, plane: str, principal: Principal) -> Absence:
+        """Return as much of a principal, for whom a plane may have spoken."""
+        return self.absence(
+            plane=plane,
+            user_id=principal.user_id,
+            client_id=principal.client_id,
+            client_name=principal.client_name,
+        )
 
     def _of_plane(self, plane: str) -> Iterator[Absence]:
         if plane:

@@ -12,6 +12,7 @@ from gateway.config import Config
 from gateway.domain.programs import Language
 from gateway.errors import ConfigError
 from gateway.flow.redaction import redaction
+from gateway.oauth.present import Present
 from gateway.ports.sandbox import Confinement
 from gateway.ports.scripts import ScriptStore
 from gateway.sandbox import deno
@@ -123,8 +124,12 @@ def code_mode(
     carrier: Callable[[], Carrier],
     models: ClientModels | None,
     tasks: bool,
+    present: Present,
 ) -> CodeMode | None:
-    """Return the tool that runs programs in `engine`, if there is one."""
+    """Return the tool that runs programs in `engine`, if there is one.
+
+    What waits goes on for those who were `present` since it began.
+    """
     if engine is None:
         return None
     held = [ref.resolve(os.environ).reveal() for ref in config.references]
@@ -143,6 +148,7 @@ def code_mode(
         models=models,
         tasks=tasks,
         languages=engine.languages,
+        absent=lambda principal, since: present.of("", principal).since(since),
     )
 
 

@@ -8,7 +8,6 @@ from typing import Final
 from gateway.admin.departures import Departures
 from gateway.admin.journal import Journal
 from gateway.domain.approvals import ApprovalRequest
-from gateway.domain.identity import Absence, Principal
 from gateway.errors import GatewayError
 from gateway.oauth.present import Present
 from gateway.pipeline.debts import Debts
@@ -40,14 +39,6 @@ async def ended_with_whom(
         users=stores.users, clients=stores.clients, planes=planes, elsewhere=elsewhere
     )
 
-    def of_call(plane: str, principal: Principal) -> Absence:
-        return present.absence(
-            plane=plane,
-            user_id=principal.user_id,
-            client_id=principal.client_id,
-            client_name=principal.client_name,
-        )
-
     def of_question(request: ApprovalRequest) -> str:
         found = present.absence(
             plane=request.plane,
@@ -63,7 +54,7 @@ async def ended_with_whom(
     )
     while True:
         try:
-            await debts.end_without(of_call)
+            await debts.end_without(present.of)
             await departures.settle()
         except GatewayError as error:
             # What is owed counts all the same, and nobody who is gone can ask.

@@ -17,6 +17,7 @@ from gateway.domain._value import value
 from gateway.domain.calls import Permit
 from gateway.domain.planes import Plane
 from gateway.domain.tools import OWN, UpstreamId
+from gateway.oauth.present import Present
 from gateway.pipeline import Pipeline
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.approvals import Approvals
@@ -332,6 +333,12 @@ def pipelines(
         carrier=lambda: front_door[0],
         models=models,
         tasks=bool(beginnings.servers),
+        present=Present(
+            users=store.identity.users,
+            clients=store.identity.clients,
+            planes=dict,
+            elsewhere=config.auth.external is not None,
+        ),
     )
     own = OwnServer(
         offers=offers,

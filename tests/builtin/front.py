@@ -101,6 +101,8 @@ class Site:
         vars_of(self.house.rules.servers).update(rules)
         vars_of(self.house.rules.extensions)[NOTES] = frozenset()
         vars_of(self.house.rules.extensions)[OWN] = extensions & {TASKS}
+        self.away_until = 0.0
+        """Until when somebody of each principal was not there."""
         self.levels: dict[str, str] = {}
         self.sessions = self.house.kept
         self.clients: dict[UpstreamId, OwnClient] = {}
@@ -234,6 +236,7 @@ class Site:
                 models=self.models,
                 languages=self.languages,
                 tasks=TASKS in self.house.rules.extensions[MAIL],
+                absent=lambda _, since: "somebody" if since < self.away_until else "",
             )
         ]
 

@@ -90,6 +90,17 @@ async def test_a_program_does_not_outlive_its_run(site: Site) -> None:
     assert "of yours waits in this conversation" in says(await run(site, {"resume": name}))
 
 
+async def test_a_program_goes_on_for_nobody_who_was_not_there_meanwhile(site: Site) -> None:
+    """It holds what a person said yes to for somebody else, who came by the same name."""
+    name, kept = await parked(site), await parked(site)
+    await answer(site, allow=True)
+    site.away_until = site.house.now + 1
+    assert "of yours waits in this conversation" in says(await run(site, {"resume": name}))
+    site.away_until = 0.0
+    assert "of yours waits in this conversation" in says(await run(site, {"resume": name}))
+    assert told(await run(site, {"resume": kept}))["status"] == "ok"
+
+
 async def test_a_definition_that_changed_while_a_program_waited_is_not_called(site: Site) -> None:
     """Its author has read another one, whoever has approved this one since."""
     name = await parked(site)
