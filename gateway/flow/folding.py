@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
 
 from gateway.domain.alike import LOOKALIKES
 
@@ -11,7 +10,8 @@ BOUNDARY = "\0"
 
 _PLAIN = bytes(range(256)).lower()
 _LEFT_OUT = bytes(c for c in range(1, 128) if not chr(c).isalnum())
-_IS_KEPT = bytes(c not in _LEFT_OUT for c in range(256))
+IS_KEPT = bytes(c not in _LEFT_OUT for c in range(256))
+"""Whether a byte of ASCII is one of the letters."""
 
 _TAG_BASE = 0xE0000
 _TAGS = range(_TAG_BASE + 0x20, _TAG_BASE + 0x7F)
@@ -94,35 +94,6 @@ def words(text: str) -> bytes:
     if not text.isascii():
         text = text.translate(_WORD_FOLDS)
     return text.encode("utf-8", "surrogatepass").translate(_SPLIT)
-
-
-def unfolded(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[str]:
-    """Yield what stands in `text` for each of `spans` of `folded(text)`: none is empty, later ones are further on."""
-    if text.isascii():
-        yield from _unfolded(text, spans)
-        return
-    places = [at for at, c in enumerate(text) for _ in folded(c)]
-    for begin, end in spans:
-        yield text[places[begin] : places[end - 1] + 1]
-
-
-def _unfolded(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[str]:
-    kept = text.encode().translate(_IS_KEPT)
-    first = past = 0
-    for begin, end in spans:
-        first = _after(kept, first, begin - past + 1) - 1
-        past = begin
-        yield text[first : _after(kept, first, end - begin)]
-
-
-def _after(kept: bytes, at: int, many: int) -> int:
-    """Return where in `kept` the next `many` ones end: most are found in as many bytes as are missing."""
-    while many:
-        at = kept.find(1, at)
-        found = kept.count(1, at, at + many)
-        at += many
-        many -= found
-    return at
 
 
 def is_disguised(text: str) -> bool:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.flow import forms
 from gateway.flow.arguments import arguments_of, is_address
+from gateway.flow.folding import revealed
 from gateway.flow.forms import links_in
 from gateway.flow.fragments import Fragments, _grams_of
 from gateway.flow.telling import _CODE, IN_A_PIECE, codes_in, tells
@@ -65,7 +66,7 @@ def test_links_are_found_by_the_dots_as_by_every_sign(text: str) -> None:
 
 @given(PIECES)
 def test_codes_are_found_from_the_first_digit_on_as_from_the_beginning(text: str) -> None:
-    found = (word[0].decode() for word in _CODE.finditer(forms.revealed(text).encode()))
+    found = (word[0].decode() for word in _CODE.finditer(revealed(text).encode()))
     assert list(codes_in(text)) == [c for c in found if len(c) >= 8 and tells(c, IN_A_PIECE)]
 
 

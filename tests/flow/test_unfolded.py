@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.flow.folding import folded, unfolded
+from gateway.flow.folding import folded
+from gateway.flow.payloads import unfolded
 
 _TEXTS = st.one_of(
     st.text("ab .-\n", max_size=120), st.text("ab .\u00e9\u0661\uff21\u200b", max_size=60)
