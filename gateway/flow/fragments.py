@@ -5,7 +5,7 @@ not matches, decide what may go where.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import repeat
 from typing import TypeAlias
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.domain._value import value
+from gateway.flow.folding import IS_KEPT, folded
 
 SHORTEST_FRAGMENT = 25
 """Letters and digits in a row that are a piece of a text."""
@@ -295,3 +296,17 @@ def _common_length(one: bytes, at: int, other: bytes, there: int) -> int:
         else:
             step //= 2
     return low
+
+
+def unfolded(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[str]:
+    """Yield what stands in `text` for each of `spans` of `folded(text)`: none is empty."""
+    places = _places_of(text)
+    for begin, end in spans:
+        yield text[places[begin] : places[end - 1] + 1]
+
+
+def _places_of(text: str) -> Sequence[int] | Places:
+    """Return where in `text` each byte of its letters stands."""
+    if text.isascii():
+        return np.frombuffer(text.encode().translate(IS_KEPT), np.bool_).nonzero()[0]
+    return [at for at, c in enumerate(text) for _ in folded(c)]

@@ -1,18 +1,21 @@
 """Which earlier results of a run are found again in what a call carries."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from itertools import islice
-
-import numpy as np
-import numpy.typing as npt
 
 from gateway.domain._value import value
 from gateway.domain.flow import Match
 from gateway.domain.labels import Confidentiality
 from gateway.flow.decoding import Decoded, decoded_forms
-from gateway.flow.folding import BOUNDARY, IS_KEPT, folded, is_disguised, revealed
-from gateway.flow.fragments import LONGEST_SCANNED, SHORTEST_FRAGMENT, Fragments, Piece
+from gateway.flow.folding import BOUNDARY, folded, is_disguised, revealed
+from gateway.flow.fragments import (
+    LONGEST_SCANNED,
+    SHORTEST_FRAGMENT,
+    Fragments,
+    Piece,
+    unfolded,
+)
 from gateway.flow.index import Index
 from gateway.flow.telling import IN_A_PIECE, IN_A_VALUE, codes_in, tells
 
@@ -279,17 +282,3 @@ def _octets(text: str) -> bytes:
 def _links(text: str) -> set[str]:
     found = islice(_LINK.finditer(text[:LONGEST_SCANNED]), _MOST_LINKS)
     return {link[0].rstrip(_AFTER_LINK) for link in found}
-
-
-def unfolded(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[str]:
-    """Yield what stands in `text` for each of `spans` of `folded(text)`: none is empty."""
-    places = _places_of(text)
-    for begin, end in spans:
-        yield text[places[begin] : places[end - 1] + 1]
-
-
-def _places_of(text: str) -> Sequence[int] | npt.NDArray[np.intp]:
-    """Return where in `text` each byte of its letters stands."""
-    if text.isascii():
-        return np.frombuffer(text.encode().translate(IS_KEPT), np.bool_).nonzero()[0]
-    return [at for at, c in enumerate(text) for _ in folded(c)]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.flow.folding import folded
-from gateway.flow.payloads import unfolded
+from gateway.flow.fragments import unfolded
 
 _TEXTS = st.one_of(
     st.text("ab .-\n", max_size=120), st.text("ab .\u00e9\u0661\uff21\u200b", max_size=60)
