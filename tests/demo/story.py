@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -158,11 +159,15 @@ async def _list_tools(url: str, token: str) -> None:
         await client.list_tools()
 
 
-def main() -> int:
-    """Return 0 only if every step did what it says."""
+def shipped_in(policies: Path) -> Path:
+    """Copy the shipped policies there, as a person would who writes a rule."""
+    return Path(shutil.copytree(ROOT / "policies", policies))
+
+
+def main(laid_out: Callable[[Path], Path] = shipped_in) -> int:
+    """Return 0 only if every step did what it says, with the policies that are `laid_out`."""
     folder = Path(tempfile.mkdtemp(prefix="douane-demo-"))
-    policies = folder / "policies"
-    shutil.copytree(ROOT / "policies", policies)
+    policies = laid_out(folder / "policies")
     try:
         with stage(folder, policies=policies, with_tickets=True, with_desk=True) as built:
             play(built, policies)

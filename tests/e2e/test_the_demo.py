@@ -6,14 +6,17 @@ import sys
 from tests.servers.process import ROOT
 
 AS_IN_A_RUN = """\
-import runpy
+import sys
 
 from tests import forks
+from tests.demo import story
+from tests.running import rules_in
 
 forks.begin()
-runpy.run_module("tests.demo.story", run_name="__main__", alter_sys=True)
+sys.exit(story.main(rules_in))
 """
-"""The program of `make demo`; what it starts is forked, as for every test (`tests.forks`)."""
+"""What `make demo` plays. All that it starts is forked, as for every test (`tests.forks`), and the tests
+of the policies, which others run, are not run once more for the rule that it adds."""
 
 
 def test_every_step_of_the_story_does_what_it_says() -> None:
