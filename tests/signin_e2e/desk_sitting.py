@@ -38,6 +38,8 @@ LOOKS: Looks = (
 """Colours differ by scheme, layouts by width: not every pair of them says something new."""
 CORNERS = (LOOKS[0], LOOKS[-1])
 """Both schemes, the widest and the narrowest."""
+NARROW: Looks = tuple((scheme, LOOKS[-1][1]) for scheme in ("dark", "light"))
+"""The narrowest, in both schemes."""
 
 _MOST_STOPS = 80
 POLICY = """\

@@ -20,8 +20,8 @@ from tests.e2e.test_changes_while_it_runs import lists, poisoned
 from tests.servers.process import ROOT
 from tests.signin_e2e.browser import Chromium
 from tests.signin_e2e.desk_sitting import (
-    CORNERS,
     LOOKS,
+    NARROW,
     POLICY,
     Looks,
     Sitting,
@@ -213,8 +213,6 @@ PAGES = (
     "/desk/record",
     "/desk/record?where=nonsense+=",
     "/desk/record/ask",
-    "/desk/record/ask?question=denied-by-rule",
-    "/desk/record/ask?question=denied",
     "/desk/record/ask?question=denied&wide=yes",
     "/desk/record/ask?question=where-went",
     "/desk/record/exports",
@@ -226,18 +224,35 @@ PAGES = (
     "/desk/servers",
     "/desk/servers/labels?server=raw",
     "/desk/alerts",
-    "/desk/do/policy.stop",
-    "/desk/do/servers.add",
     "/desk/do/users.add",
     "/desk/do/pins.import",
     "/desk/do/runs.relabel?run=r&seen_integrity=untrusted&seen_confidentiality=private&look=7.0123456789abcdef0123456789abcdef",
     "/desk/nothing",
-    "/desk/record/nothing",
 )
 
 
-@pytest.mark.parametrize("looks", [CORNERS, pytest.param(LOOKS, marks=pytest.mark.full)])
-@pytest.mark.parametrize("path", PAGES)
+ALIKE = (
+    "/desk/record/ask?question=denied-by-rule",
+    "/desk/record/ask?question=denied",
+    "/desk/do/policy.stop",
+    "/desk/do/servers.add",
+    "/desk/record/nothing",
+)
+"""Other words in what one of those is made of."""
+
+
+def in_looks() -> Iterator[Any]:
+    """Yield every page in every look, and each of `PAGES` where there is least room, in each scheme by turns.
+
+    All are made of the same parts, of which others here are looked at wide as well.
+    """
+    for number, path in enumerate(PAGES):
+        yield pytest.param(path, [NARROW[number % len(NARROW)]])
+    for path in (*PAGES, *ALIKE):
+        yield pytest.param(path, LOOKS, marks=pytest.mark.full)
+
+
+@pytest.mark.parametrize(("path", "looks"), [*in_looks()])
 async def test_nothing_is_wrong_with_a_page_in_any_size_or_scheme(
     rita: Sitting, path: str, looks: Looks
 ) -> None:
