@@ -3,14 +3,15 @@
 import os
 import random
 import signal
-import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from gateway.storage.postgres.connection import Connection
+from tests import forks
+from tests.forks import Process
 from tests.storage.postgres.shared import PATIENCE_S, ordered, with_runs
 
 KILLS = 9
@@ -19,8 +20,10 @@ MORE = 40
 
 
 @contextmanager
-def process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    started = subprocess.Popen([sys.executable, "-m", *words])
+def process(module: str, *words: str) -> Iterator[Process]:
+    with tempfile.TemporaryFile() as said:  # what it says is of no use: its records are looked at
+        started = forks.start(module, words, output=said, errors=said, environment={})
+    assert started is not None
     try:
         yield started
     finally:
@@ -40,7 +43,7 @@ class Killing:
         self.replicas = [self._replica() for _ in range(2)]
         self.sequencers = {name: self._sequencer(name) for name in ("x", "y", "z")}
 
-    def _replica(self) -> "subprocess.Popen[bytes]":
+    def _replica(self) -> Process:
         self._count += 1
         name = f"n{self._count}"
         module = "tests.storage.postgres.replica_process"
@@ -48,7 +51,7 @@ class Killing:
             process(module, self._address, name, str(self._told / name))
         )
 
-    def _sequencer(self, name: str) -> "subprocess.Popen[bytes]":
+    def _sequencer(self, name: str) -> Process:
         module = "tests.storage.postgres.sequencer_process"
         return self._stack.enter_context(process(module, self._address, name))
 
