@@ -16,9 +16,8 @@ from tests.mutants.runs import COPIED
 MUTANTS = load()
 PIPELINE = ROOT / "gateway" / "pipeline"
 _TEST = re.compile(r"tests/[a-z0-9_/]+\.py(::[A-Za-z]\w*)?::test_\w+")
-_CLASS = re.compile(r"(?m)^class ")
 _FUNCTION = re.compile(r"(?m)^(?:async )?def (\w+)\(")
-"""To parse each file takes ten times as long: only those with classes are."""
+"""To parse each file takes ten times as long: only those are of which a test in a class is named."""
 
 
 @functools.cache
@@ -26,10 +25,10 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-def names_of_tests(path: Path) -> set[str]:
-    """Return the names of the tests in a file: `test_a`, or `TestB::test_a` with the inherited."""
-    if not _CLASS.search(text := path.read_text()):
-        return set(_FUNCTION.findall(text))
+def names_of_tests(path: Path, *, in_classes: bool) -> set[str]:
+    """Return the names of the tests in a file: `test_a`, and if wanted `TestB::test_a` with the inherited."""
+    if not in_classes:
+        return set(_FUNCTION.findall(path.read_text()))
     tree = parsed(path)
     own = classes = classes_of(tree)
     for node in tree.body if own else ():
@@ -86,8 +85,13 @@ def test_every_edit_leaves_a_program(tmp_path: Path) -> None:
 
 def test_every_guard_is_named_once_and_by_its_tests() -> None:
     assert [name for name, times in Counter(m.guard for m in MUTANTS).items() if times > 1] == []
-    known = {path: names_of_tests(ROOT / path) for path in {name(test) for test in named(MUTANTS)}}
-    missing = [t for t in named(MUTANTS) if t.partition("::")[2] not in known[name(t)]]
+    tests = set(named(MUTANTS))
+    in_classes = {name(test) for test in tests if test.count("::") > 1}
+    known = {
+        path: names_of_tests(ROOT / path, in_classes=path in in_classes)
+        for path in {name(test) for test in tests}
+    }
+    missing = [test for test in tests if test.partition("::")[2] not in known[name(test)]]
     assert missing == []
 
 
