@@ -9,6 +9,7 @@ together (`gateway.wiring`) is not imported by any of them and is counted by its
 """
 
 import ast
+import functools
 import io
 import sys
 import tokenize
@@ -90,6 +91,7 @@ def imported(source: bytes, known: Iterable[str]) -> frozenset[str]:
     return all_imported(source).intersection(known)
 
 
+@functools.cache
 def all_imported(source: bytes) -> frozenset[str]:
     """Return every name that a module imports when it runs: modules, and what it takes out of them."""
     return frozenset(name for node in _running(ast.parse(source)) for name in _names(node))
