@@ -20,7 +20,7 @@ from benchmarks.flow.traces import read_suite, trace_files
 from benchmarks.report import print_table, write_report
 from gateway.dlp.detector import Detector
 from gateway.dlp.scanning import scan
-from gateway.dlp.values import RunValues
+from gateway.dlp.values import RunValues, keys_of
 from gateway.names import Names
 
 LEAST_RECALL = 95.0
@@ -155,9 +155,7 @@ def carried_back(detector: Detector, folders: Sequence[Path]) -> tuple[int, int]
                         for f in found
                         for t in f.values
                     )
-                    known.note(
-                        step.server, (t for f in scan(detector, step.result) for t in f.values)
-                    )
+                    known.note(step.server, keys_of(scan(detector, step.result)))
                 carrying += carries
     return tasks, carrying
 

@@ -25,12 +25,11 @@ from benchmarks.report import ROOT
 from gateway.config import Config
 from gateway.dlp.detector import Detector
 from gateway.dlp.scanning import scan, told
-from gateway.dlp.values import RunValues
+from gateway.dlp.values import RunValues, keys_of
 from gateway.domain.decisions import Decision, Verdict
 from gateway.domain.flow import FlowReview, Run, RunId, Source, Task
 from gateway.domain.labels import BOTTOM, Effect, Integrity
 from gateway.flow.content import content_label
-from gateway.flow.effects import result_label
 from gateway.flow.provenance import Provenance
 from gateway.flow.question import flow_input
 from gateway.flow.reading import Answered
@@ -158,7 +157,8 @@ class Conversation:
         clean = before.integrity is Integrity.TRUSTED
         self._provenance.sends(step.arguments, effect, clean=clean)
         content, _ = content_label(step.result)
-        label = result_label(rule, server).join(content)
+        expected = server.result_of(step.tool)
+        label = expected.join(content)
         source = Source(server=step.server, tool=step.tool, record=str(self._record), label=label)
         failed = step.result.get("isError") is True
         answered = Answered(
@@ -167,7 +167,7 @@ class Conversation:
             arguments=step.arguments,
             said=step.arguments,
             content=step.result,
-            level=result_label(rule, server).confidentiality,
+            level=expected.confidentiality,
             octets=_size(step.result) + _size(step.arguments) + _ENVELOPE,
             typed=() if failed else rule.typed,
             clean=clean,
@@ -175,7 +175,7 @@ class Conversation:
         )
         self._provenance.remember(answered)
         said = scan(_DETECTOR, step.result)
-        self._values.note(step.server, (text for one in said for text in one.values))
+        self._values.note(step.server, keys_of(said))
         self._run = Run(
             id=self._run.id,
             label=before.join(label),

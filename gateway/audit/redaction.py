@@ -297,8 +297,9 @@ def quoted_source(told: Any) -> Mapping[str, Any] | None:
     if not isinstance(told, Mapping):
         return None
     name = told.get("tool")
-    is_plain = not isinstance(name, str) or _PLAIN_TARGET.fullmatch(name) is not None
-    return told if is_plain else {**told, "tool": quoted_name(name)}
+    if not isinstance(name, str) or _PLAIN_TARGET.fullmatch(name) is not None:
+        return told
+    return {**told, "tool": quoted_name(name)}
 
 
 def unquoted_source(told: Any) -> Any:

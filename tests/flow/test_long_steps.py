@@ -65,7 +65,12 @@ async def test_no_long_text_keeps_the_loop_from_its_turn(name: str) -> None:
 
 def test_what_there_is_no_room_for_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
-    monkeypatch.setattr(spellings, "symbols_in", lambda text: begun.append(text) or b"")
+
+    def noted(text: str) -> bytes:
+        begun.append(text)
+        return b""
+
+    monkeypatch.setattr(spellings, "symbols_in", noted)
     with pytest.raises(TooMuch):
         Reader(room=100).spellings("a." * 100)
     assert begun == []

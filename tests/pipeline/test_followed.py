@@ -9,7 +9,7 @@ import pytest
 from gateway.domain.decisions import Duty, Obligation, Verdict
 from gateway.domain.labels import BOTTOM, Confidentiality
 from gateway.domain.tools import Kind, Profile
-from gateway.pipeline import pipeline
+from gateway.pipeline import pipeline, recording
 from gateway.wire.jsonrpc import METHOD_NOT_FOUND
 from tests.pipeline.house import (
     ALICE,
@@ -104,7 +104,7 @@ async def test_nothing_of_a_server_that_has_changed_is_followed(house: House) ->
 async def test_nor_of_one_that_changes_while_they_are_decided(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded = pipeline.recorded
+    recorded = recording.recorded
 
     async def changing(ledger: Any, admission: Any, permit: Any, trail: Any) -> None:
         await recorded(ledger, admission, permit, trail)

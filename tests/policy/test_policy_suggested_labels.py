@@ -14,7 +14,7 @@ from gateway.domain.document import Document
 from gateway.domain.flow import Run, RunId, Source, Task
 from gateway.domain.labels import Confidentiality, Effect, Integrity, Label, ServerRule, ToolRule
 from gateway.domain.tools import Kind, Manifest, Profile, Target, UpstreamId
-from gateway.flow.effects import effect_of, result_label
+from gateway.flow.effects import effect_of
 from gateway.flow.provenance import Provenance
 from gateway.flow.question import flow_input
 from gateway.flow.reading import Answered
@@ -243,5 +243,5 @@ def test_no_live_label_of_results_is_milder_than_any_default_of_a_server() -> No
     rules = [live_rule(suggestion_for(definition)) for definition in definitions()]
     assert {rule.typed for rule in rules} == {()}
     for rule, default in itertools.product(rules, LABELS):
-        label = result_label(rule, ServerRule(default=default, tools={}))
+        label = ServerRule(default=default, tools={"tool": rule}).result_of("tool")
         assert label == label.join(default)
