@@ -15,7 +15,8 @@ REDACTED: Final = "[redacted]"
 RUNNING: Final = ("data", "message")
 """Of log messages and of progress: what clients show one after the other."""
 _SYMBOLS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-_NO_SYMBOL: Final = bytes(frozenset(range(256)).difference(_SYMBOLS + b"-_"))
+NO_SYMBOL: Final = bytes(frozenset(range(256)).difference(_SYMBOLS + b"-_"))
+"""What careless readers of base64 skip: taken out in one quick step, however long a text is."""
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 _MEDIA: Final = (
     b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"RIFF", b"OggS", b"ID3", b"\xff\xfb",
@@ -49,11 +50,6 @@ def octets_in(text: str) -> bytes | None:
         return base64.b64decode(text, validate=True)
     except ValueError:
         return None
-
-
-def symbols_in(text: str) -> bytes:
-    """Return what of `text` is of base64, with the standard letters: a quick step, however long it is."""
-    return text.encode("utf-8", "surrogatepass").translate(_URL_SAFE, _NO_SYMBOL)
 
 
 def _text_in(octets: bytes) -> str | None:
@@ -191,7 +187,7 @@ def _unused(name: str, taken: Mapping[str, Any], times: Counter[str]) -> str:
 
 def _decoded(text: str) -> bytes:
     """Decode as the most careless reader does, who skips what is no base64."""
-    plain = symbols_in(text)
+    plain = text.encode("utf-8", "surrogatepass").translate(_URL_SAFE, NO_SYMBOL)
     return base64.b64decode(plain[: len(plain) // 4 * 4])
 
 

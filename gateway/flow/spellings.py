@@ -17,7 +17,7 @@ from unicodedata import category
 
 import re2
 
-from gateway.domain.rewriting import symbols_in
+from gateway.domain.rewriting import NO_SYMBOL
 from gateway.flow.decoding import hex_digits
 from gateway.flow.entities import from_html
 from gateway.flow.folding import revealed
@@ -202,7 +202,7 @@ def _from_careless_base64(text: str) -> Iterator[str]:
 
     They find something in nearly every text, of which words are kept where it is no text as a whole.
     """
-    symbols = symbols_in(text)
+    symbols = text.encode("utf-8", "surrogatepass").translate(_TO_STANDARD, NO_SYMBOL)
     for begin in range(min(4, max(0, len(symbols) - _SHORTEST_RUN))):
         run = symbols[begin:]
         if len(run) % 4 == 1:

@@ -13,7 +13,7 @@ from gateway.dlp.scanning import Finding, over_edges, scan, told
 from gateway.dlp.values import TOKEN, RunValues, ValueMemory, keys_of
 from gateway.domain.calls import AccessRequest, Call, Permit, as_written
 from gateway.domain.decisions import Duty, Obligation
-from gateway.domain.flow import FlowReview, Run, RunId, Task
+from gateway.domain.flow import FlowReview, Run, Task
 from gateway.domain.identity import Principal
 from gateway.domain.nodes import most_nodes
 from gateway.domain.question import NOTHING_FOUND
@@ -135,31 +135,20 @@ class Sensitive:
         """
         told_to_server, size = said(call.message), len(call.message.body)
         nodes, left = self._work(size)
-        who, prompt = principal.person, "" if task is None else task.prompt or ""
-        # What many values are is looked up where they were found.
-        where = who, run.id, call.server, prompt
-        work = partial(self._in_call, told_to_server, named, where, flow)
+        asked, who = (self._detector, told_to_server, named), principal.person
         try:
-            return await in_turn(who, nodes, work, left)
+            found = await in_turn(who, nodes, scan, *asked, left)
         except TooMuch:
-            return await in_turn(who, MASKING, work)
-
-    def _in_call(
-        self,
-        content: Any,
-        named: Collection[str],
-        where: tuple[str, RunId, str, str],
-        flow: FlowReview,
-        left: float = inf,
-    ) -> Mapping[str, Any]:
-        found = scan(self._detector, content, named, left)
+            nodes = MASKING
+            found = await in_turn(who, nodes, scan, *asked)
         if not found:
             return NOTHING_FOUND
-        who, run, server, prompt = where
-        given: Mapping[str, str] = {}
-        if prompt or self._values.known(who, run) is not None:
-            given = self._values.of(who, run).givers(server, found, prompt)
-        return {"arguments": told(found, given, flow.says_where), "result": []}
+        prompt = "" if task is None else task.prompt or ""
+        known = self._values.of(who, run.id)
+        # Whose many values are is as much work as to find them.
+        by = known, call.server, prompt
+        rows = await finished(who, nodes, _told, found, by, flow)
+        return {"arguments": rows, "result": []}
 
     async def recorded(self, who: str, arguments: Any) -> Any:
         """Return what a record says of `arguments`, in the turn of `who`: no secret in any form."""
@@ -179,19 +168,19 @@ class Sensitive:
         who = permit.principal.person
         nodes, left = self._work(size) if before is None else (MASKING, inf)
         try:
-            found, keys = await finished(who, nodes, self._in_content, content, before, left)
+            found = await finished(who, nodes, self._in_content, content, before, left)
         except TooMuch:
-            found, keys = await finished(who, MASKING, self._in_content, content, before)
+            nodes = MASKING
+            found = await finished(who, nodes, self._in_content, content, before)
         if found:
-            # Here, where nothing of the same run comes between.
+            keys = await finished(who, nodes, keys_of, found)
+            # From here on nothing of the same run comes between.
             known = self._values.of(permit.principal.person, permit.run.id)
             known.note(permit.call.server, keys)
             self._values.keep(permit.principal.person, permit.run.id, known)
         return told(found) if found else []
 
-    def _in_content(
-        self, content: Any, before: str | None, left: float = inf
-    ) -> tuple[list[Finding], frozenset[bytes]]:
+    def _in_content(self, content: Any, before: str | None, left: float = inf) -> list[Finding]:
         found = list(scan(self._detector, content, left=left))
         if before and (text := _running(_params(content))):
             pair = [before, text]
@@ -201,7 +190,7 @@ class Sensitive:
                 Finding(of=span.of, group=groups[span.of], path="$", count=1)
                 for span in over_edges(look, pair)
             ]
-        return found, keys_of(found)
+        return found
 
     def _work(self, size: int) -> tuple[int, float]:
         """Return how much it is to look through a message of `size` bytes, if there is little in it.
@@ -269,6 +258,13 @@ def _params(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _running(content: Mapping[str, Any]) -> str:
     return next((content[n] for n in RUNNING if isinstance(content.get(n), str)), "")
+
+
+def _told(
+    found: Sequence[Finding], by: tuple[RunValues, str, str], flow: FlowReview
+) -> list[dict[str, Any]]:
+    known, server, prompt = by
+    return told(found, known.givers(server, found, prompt), flow.says_where)
 
 
 def _written(values: Iterable[str], restored: Sequence[tuple[str, str]]) -> Mapping[str, str]:

@@ -687,10 +687,7 @@ async def test_what_takes_long_is_looked_at_beside_the_loop_however_small_it_is(
     monkeypatch.setattr(
         sensitive.Sensitive,
         "_in_content",
-        lambda self, said, _, left=math.inf: (
-            [*noting(self._detector, said, (), left)],
-            frozenset(),
-        ),
+        lambda self, said, _, left=math.inf: [*noting(self._detector, said, (), left)],
     )
     house = House()
     await house.approve_all()
