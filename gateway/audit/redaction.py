@@ -297,7 +297,7 @@ def quoted_source(told: Any) -> Mapping[str, Any] | None:
     if not isinstance(told, Mapping):
         return None
     name = told.get("tool")
-    if not isinstance(name, str) or _PLAIN_TARGET.fullmatch(name) is not None:
+    if not isinstance(name, str) or _PLAIN_TARGET.fullmatch(name):
         return told
     return {**told, "tool": quoted_name(name)}
 
