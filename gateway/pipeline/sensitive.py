@@ -144,11 +144,12 @@ class Sensitive:
         if not found:
             return NOTHING_FOUND
         prompt = "" if task is None else task.prompt or ""
-        known = self._values.of(who, run.id)
-        # Whose many values are is as much work as to find them.
-        by = known, call.server, prompt
-        rows = await finished(who, nodes, _told, found, by, flow)
-        return {"arguments": rows, "result": []}
+        given: Mapping[str, str] = {}
+        if prompt or self._values.known(who, run.id) is not None:
+            givers = self._values.of(who, run.id).givers
+            # Whose many values are is as much work as to find them.
+            given = await finished(who, nodes, givers, call.server, found, prompt)
+        return {"arguments": told(found, given, flow.says_where), "result": []}
 
     async def recorded(self, who: str, arguments: Any) -> Any:
         """Return what a record says of `arguments`, in the turn of `who`: no secret in any form."""
@@ -258,13 +259,6 @@ def _params(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _running(content: Mapping[str, Any]) -> str:
     return next((content[n] for n in RUNNING if isinstance(content.get(n), str)), "")
-
-
-def _told(
-    found: Sequence[Finding], by: tuple[RunValues, str, str], flow: FlowReview
-) -> list[dict[str, Any]]:
-    known, server, prompt = by
-    return told(found, known.givers(server, found, prompt), flow.says_where)
 
 
 def _written(values: Iterable[str], restored: Sequence[tuple[str, str]]) -> Mapping[str, str]:

@@ -65,12 +65,7 @@ async def test_no_long_text_keeps_the_loop_from_its_turn(name: str) -> None:
 
 def test_what_there_is_no_room_for_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
-
-    def noted(text: str) -> bytes:
-        begun.append(text)
-        return b""
-
-    monkeypatch.setattr(spellings, "symbols_in", noted)
+    monkeypatch.setattr(spellings, "_from_careless_base64", begun.append)
     with pytest.raises(TooMuch):
         Reader(room=100).spellings("a." * 100)
     assert begun == []
