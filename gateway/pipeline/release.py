@@ -53,10 +53,6 @@ Sealed: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 _REWRITES = frozenset({Duty.REDACT, Duty.TRUNCATE, Duty.DROP_STRUCTURED})
 
 
-def _as_it_is(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    return content
-
-
 def require_answer(permit: Permit, message: ServerMessage) -> None:
     """Return if `message` answers the permit's own request.
 
@@ -306,7 +302,7 @@ class Release:
         )
         await self._keep(permit, run, size, kept, given=result)
         duties = (*permit.decision.obligations, *decision.obligations)
-        sealed = partial(self._rounds.sealed, permit) if STATE in result else _as_it_is
+        sealed = partial(self._rounds.sealed, permit) if STATE in result else None
         return await self._apart(permit, duties, message, Carrier.RESULT, result, sealed=sealed)
 
     async def _judged(
@@ -471,23 +467,22 @@ class Release:
         carrier: Carrier,
         content: Mapping[str, Any],
         *,
-        sealed: Sealed = _as_it_is,
+        sealed: Sealed | None = None,
         before: str = "",
     ) -> bytes:
         """Return `message` saying `content` with `duties` met: its own bytes, if they ask nothing."""
         who, member = permit.principal.person, _MEMBER[carrier]
         masker = self._duties.masker(permit, duties) if duties else None
         if masker is None and not any(one.duty in _REWRITES for one in duties):
-            told = sealed(content)
+            told = content if sealed is None else sealed(content)
             if told is message.content.get(member):
                 return message.data
             return await finished(who, weight(message.data), with_member, message, member, told)
         nodes = weight(message.data) if masker is None else MASKING
 
         def rewritten() -> bytes:
-            return with_member(
-                message, member, sealed(meet(duties, content, carrier, masker, before))
-            )
+            told = meet(duties, content, carrier, masker, before)
+            return with_member(message, member, told if sealed is None else sealed(told))
 
         return await finished(who, nodes, rewritten)
 

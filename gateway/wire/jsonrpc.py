@@ -100,7 +100,8 @@ def _request(content: dict[str, Any], rpc_id: str | int | None, body: bytes) -> 
         if isinstance(inner, dict) and not all(map(str.isascii, inner)):
             # Non-ASCII names have no use here, so those that look like known ones need no list.
             raise _confusing(rpc_id)
-    _require_plain(params, "params", rpc_id)
+    if confusing(params, "params") is not None:
+        raise _confusing(rpc_id)
     return Message(
         form=Form.REQUEST if "id" in content else Form.NOTIFICATION,
         method=method,
@@ -121,7 +122,8 @@ def _response(content: dict[str, Any], rpc_id: str | int | None, body: bytes) ->
     if not isinstance(outcome.get("_meta"), dict | None):
         raise _no_object(None)
     for shape in ("error",) if member == "error" else _ANSWERS[: 1 + ("role" in outcome)]:
-        _require_plain(outcome, shape, None)
+        if confusing(outcome, shape) is not None:
+            raise _confusing(None)
     return Message(form=Form.RESPONSE, method="", id=rpc_id, params=outcome, body=body)
 
 
@@ -130,12 +132,7 @@ def _no_object(rpc_id: str | int | None) -> ProtocolError:
     return ProtocolError("_meta must be an object", rpc_code=INVALID_PARAMS, rpc_id=rpc_id)
 
 
-def _require_plain(content: Mapping[str, Any], shape: str, rpc_id: str | int | None) -> None:
+def _confusing(rpc_id: str | int | None) -> ProtocolError:
     # A reader that matches names loosely would take `Name`, or a `params` with a long s, for the
     # real one.
-    if confusing(content, shape) is not None:
-        raise _confusing(rpc_id)
-
-
-def _confusing(rpc_id: str | int | None) -> ProtocolError:
     return ProtocolError("A member is easily confused with a known one", rpc_id=rpc_id)

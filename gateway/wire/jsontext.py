@@ -25,8 +25,8 @@ _NUMBER_CHARS = 64
 
 _FOREIGN_NUMBER_CHARS = 1024
 """What an upstream may write; no double has more than 309 digits before its point."""
-_LONG_NUMBER = 16
-"""Digits in a row: what may be an integer beyond 2^53-1, and is looked at one by one."""
+_LONG_NUMBER = b"0" * 16
+"""Digits in a row as `_ALIKE` has them: what may be an integer beyond 2^53-1, and is looked at one by one."""
 _NOT_DIGITS = bytes(octet for octet in range(256) if octet not in b"0123456789")
 _ALIKE = bytes(0x30 if octet in b"0123456789" else 0x20 for octet in range(256))
 """Every digit as `0`, and everything else as a blank."""
@@ -57,7 +57,10 @@ def read_exact(body: bytes, depth: int) -> Any:
             `nodes.MOST_NODES` values and names.
 
     """
-    return _read(_EXACT, body, depth, is_plain=not _may_be_inexact(body))
+    # Most texts have fewer digits altogether, and a search for a row of them takes longer than all else.
+    is_plain = len(body.translate(None, _NOT_DIGITS)) < len(_LONG_NUMBER)
+    is_plain = is_plain or _LONG_NUMBER not in body.translate(_ALIKE)
+    return _read(_EXACT, body, depth, is_plain=is_plain)
 
 
 def read_lenient(body: bytes, depth: int) -> Any:
@@ -119,14 +122,6 @@ def _writable(node: Any, levels: int) -> Any:
         names = map(_writable, node, repeat(0))
         return dict(zip(names, map(_writable, node.values(), repeat(levels - 1)), strict=True))
     return node
-
-
-def _may_be_inexact(body: bytes) -> bool:
-    """Whether `body` may have a number that other readers take for another one."""
-    # Most texts have fewer digits altogether, and a search for a row of them takes longer than all else.
-    if len(body.translate(None, _NOT_DIGITS)) < _LONG_NUMBER:
-        return False
-    return b"0" * _LONG_NUMBER in body.translate(_ALIKE)
 
 
 def _read(decode: Callable[[str], Any], body: bytes, depth: int, *, is_plain: bool) -> Any:
