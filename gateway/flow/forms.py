@@ -6,12 +6,13 @@ little. Whether an address is ours is decided elsewhere, and strictly. The work 
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
 from urllib.parse import unquote
 
 from gateway.domain.flow import Form
 from gateway.flow.entities import from_html
-from gateway.flow.folding import revealed
+from gateway.flow.folding import STEP, revealed
 
 _AFTER = ".,;:!?)]}*'\""
 _QUOTES = "'`"
@@ -22,7 +23,7 @@ _MAIL_HOST = re.compile(r"@[\w-]++(?:\.[\w-]++)++")
 _MAILBOX_BACKWARDS = re.compile(r"[\w.+%!#$&*/=?^`'{|}~-]*+")
 _LONGEST_MAILBOX = 64
 """Octets (RFC 5321 section 4.5.3.1.1)."""
-_MAIL_LIKE = re.compile(r"\S@(?:\[|[\w-]++\.\w)")
+_MAIL_LIKE = re.compile(r"@(?<=\S@)(?:\[|[\w-]++\.\w)")
 """What a mail server may take for an address, however odd."""
 
 _REMOTE = r"@[\w-]++(?:\.[\w-]++)++\.?:(?![0-9]{1,5}+(?:[\s,;]|\Z))\S"
@@ -77,7 +78,7 @@ _ODD_LINK = re.compile(
 """What programs that show pages take for a link, though it is none: `https:/a`, `//a.example`."""
 _SCHEME = re.compile(r":(?:(?<=[Hh][Tt]{2}[Pp]:)|(?<=[Hh][Tt]{2}[Pp].:))", re.DOTALL)
 
-_DOTS = str.maketrans("\u3002\uff0e\uff61", "...")
+_DOTS = "\u3002\uff0e\uff61"
 """What else stands for a dot in a host's name (UTS 46)."""
 _SCHEME_BACKWARDS = re.compile(r"[A-Za-z0-9+.-]*+")
 _HOST_BACKWARDS = re.compile(r"[\w.-]*+")
@@ -114,6 +115,8 @@ def is_of_a_place(text: str, *, is_path: bool = False) -> bool:
     (`is_path`) any part may look like a host.
     """
     shown = _shown(text)
+    if not (":" in shown or "/" in shown or "?" in shown or "\\" in shown):
+        return False
     if "://" in shown or any(one.search(shown) for one in (_ODD_LINK, _ON_ANOTHER)):
         return True
     return not is_path and _PLACE_BEYOND.search(shown) is not None
@@ -208,7 +211,11 @@ def _odd_links(text: str) -> Iterator[str]:
 
 def _shown(text: str) -> str:
     text = from_html(text)
-    return text if text.isascii() else revealed(text.translate(_DOTS))
+    if text.isascii():
+        return text
+    for dot in _DOTS:
+        text = text.replace(dot, ".")
+    return revealed(text)
 
 
 def _mailboxes(text: str) -> Iterator[str]:
@@ -224,7 +231,8 @@ def _urls(text: str) -> Iterator[str]:
     has_scheme = "/" in text and "://" in text
     marks = _WWW_MARK if _WWW.search(text) else _URL_MARK if has_scheme else _HOST_MARK
     at = token_end = last_at = 0
-    while (mark := marks.search(text, at)) is not None:
+    search = marks.search if len(text) <= STEP else partial(_searched, marks)
+    while (mark := search(text, at)) is not None:
         begin = _url_begin(text, at, mark)
         at = mark.end()
         if at > token_end:
@@ -235,6 +243,19 @@ def _urls(text: str) -> Iterator[str]:
         at = _url_end(text, at, token_end, last_at)
         if begin is not None:
             yield text[begin:at].rstrip(_AFTER)
+
+
+_LONGEST_MARK = 128
+"""Characters of which more than each mark has, with what it asks to stand behind it."""
+
+
+def _searched(marks: re.Pattern[str], text: str, at: int) -> re.Match[str] | None:
+    """Return what `marks.search` returns, found step by step."""
+    for begin in range(at, len(text), STEP):
+        mark = marks.search(text, begin, begin + STEP + _LONGEST_MARK)
+        if mark is not None and mark.start() < begin + STEP:
+            return mark
+    return None
 
 
 def _url_end(text: str, at: int, end: int, last_at: int) -> int:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from gateway.domain.flow import Destination, Form, Proof, Said, Source
@@ -9,6 +10,7 @@ from gateway.domain.labels import Effect, Integrity
 from gateway.flow import task as user_task
 from gateway.flow.addresses import is_ours
 from gateway.flow.arguments import is_address, is_called_an_address
+from gateway.flow.folding import STEP
 from gateway.flow.forms import form_of
 from gateway.flow.naming import nouns_of, things_in
 from gateway.flow.pointing import is_called
@@ -20,7 +22,8 @@ def destination_of(path: str, text: str, use: Use, knowledge: Knowledge) -> Dest
     if is_ours(text, knowledge.tenant):
         return _proven(path, text, form, Proof.TENANT)
     # What is longer is named by itself, whatever stands before it.
-    nouns = _NOUNLESS if _LONG_ENOUGH.search(text) else _nouns(path, use.tool)
+    is_long = _LONG_ENOUGH.search(text[:STEP]) or (len(text) > STEP and _is_long_enough(text))
+    nouns = _NOUNLESS if is_long else _nouns(path, use.tool)
     if prompt is not None and _is_named(prompt, text, form, use, nouns):
         return _proven(path, text, form, Proof.TASK)
     provenance = knowledge.provenance
@@ -73,6 +76,14 @@ def _nouns(path: str, tool: str) -> frozenset[str]:
 _NOUNLESS: frozenset[str] = frozenset()
 _LONG_ENOUGH = re.compile(r"(?:[^\W_][\W_]*+){4}")
 """As many letters and digits as name something by themselves."""
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+
+
+def _is_long_enough(text: str) -> bool:
+    """Tell of a long text what `_LONG_ENOUGH` tells, step by step."""
+    steps = (text[at : at + STEP] for at in range(0, len(text), STEP))
+    letters = (letter for step in steps for letter in _LETTER_OR_DIGIT.finditer(step))
+    return next(islice(letters, 3, None), None) is not None
 
 
 def _argument_of(path: str) -> str:
@@ -81,11 +92,12 @@ def _argument_of(path: str) -> str:
 
 
 _LETTER = r"A-Za-z_'\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f-"
-_WORDS = re.compile(
-    rf"(?: ?(?:& )?(?![A-Za-z_]*+\d\w*+(?: |\Z))[{_LETTER}][{_LETTER}0-9]*+)++(?: [0-9]{{1,3}})?",
-    re.ASCII,
-)
+_ONE_WORD = rf"(?: ?(?:& )?(?![A-Za-z_]*+\d\w*+(?: |\Z))[{_LETTER}][{_LETTER}0-9]*+)"
+_WORDS = re.compile(rf"{_ONE_WORD}++(?: [0-9]{{1,3}})?", re.ASCII)
 """Words, of which none is a host beyond this network; a number alone stands for one."""
+
+_MANY_WORDS = re.compile(rf"{_ONE_WORD}{{1,8192}}+(?= ?(?:& )?[{_LETTER}])", re.ASCII)
+"""A step through the words of a long text, behind which there is one more."""
 
 _LONGEST_NAME = 128
 """Characters. A few words tell nobody much."""
@@ -96,7 +108,10 @@ def form_at(path: str, text: str, use: Use) -> Form:
 
     In a longer text that only says what to read, an address is one that it speaks of.
     """
-    if not _WORDS.fullmatch(text) and is_for_addresses(path, use):
+    at = 0
+    while len(text) - at > STEP and (some := _MANY_WORDS.match(text, at)) is not None:
+        at = some.end()
+    if not _WORDS.fullmatch(text, at) and is_for_addresses(path, use):
         return Form.URL
     form = form_of(text)
     by_itself = form is Form.URL or (form is not Form.NAME and use.effect is not Effect.READ)

@@ -316,7 +316,7 @@ def _pages_in(text: str) -> tuple[str, ...]:
 def _parts(leaf: Any) -> tuple[Any, ...]:
     """Return the addresses that `leaf` lists, or else its text as a whole; a flag as it is."""
     text = text_of(leaf)
-    if text is None or not _SEPARATOR.search(text):
+    if text is None or not ("," in text or ";" in text):
         return (leaf if text is None else text,)
     parts = tuple(part.strip() for part in _SEPARATOR.split(text) if part and not part.isspace())
     if len(parts) > 1 and (_lists_places(parts) or all(form_of(p) is not Form.NAME for p in parts)):

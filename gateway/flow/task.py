@@ -3,6 +3,7 @@
 import re
 
 from gateway.domain.flow import Form, Task
+from gateway.flow.folding import STEP
 from gateway.flow.forms import form_of
 from gateway.flow.heard import LONGEST_PROMPT, heard
 
@@ -93,6 +94,8 @@ def is_time(text: str) -> bool:
 
 def is_number(text: str) -> bool:
     """Tell whether `text` is a number, a date or the like, which names nothing."""
+    if len(text) > STEP:
+        return all(is_number(text[at : at + STEP]) for at in range(0, len(text), STEP))
     return _ONLY_DIGITS.fullmatch(text) is not None
 
 

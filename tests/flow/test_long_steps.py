@@ -8,13 +8,18 @@ from collections.abc import Callable
 import pytest
 
 from gateway.domain.flow import Form
+from gateway.domain.labels import Effect, ToolRule
 from gateway.domain.rewriting import Rewriter
-from gateway.flow import forms, spellings
+from gateway.flow import forms, placing, spellings, spoken, task
 from gateway.flow.decoding import hex_digits
+from gateway.flow.folding import revealed
 from gateway.flow.forms import form_of
+from gateway.flow.placing import form_at
 from gateway.flow.spellings import Reader, TooMuch
+from gateway.flow.use import Use
 
 LENGTH = 1_500_000
+USE = Use(server="s", tool="t", rule=ToolRule(), effect=Effect.READ, arguments={})
 ONE_BY_ONE = re.compile(rb"[^A-Za-z0-9+/]")
 """As slow as it gets: it finds each letter by itself, all in one step."""
 
@@ -54,6 +59,12 @@ WORK: dict[str, Callable[[], object]] = {
     "digits": lambda: hex_digits(b"4 1 " * (LENGTH // 4)),
     "remarks": lambda: forms._is_mail_like("()" * (LENGTH // 2) + "@"),
     "blanks": lambda: forms._is_mail_like(" @" * (LENGTH // 2)),
+    "links": lambda: list(forms._urls("a.b " * (LENGTH // 2))),
+    "words": lambda: form_at("$.to", "a " * LENGTH, USE),
+    "wide letters": lambda: revealed("\U0001f980" * LENGTH),
+    "no number": lambda: task.is_number("(@) " * (LENGTH // 2)),
+    "few letters": lambda: placing._is_long_enough("(@) " * (LENGTH // 2)),
+    "tokens": lambda: spoken._tokens("(@) " * (LENGTH // 2)),
 }
 
 

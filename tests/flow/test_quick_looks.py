@@ -1,12 +1,13 @@
 """What is told by a quick look is what a look at everything tells."""
 
 import random
+import re
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.flow import forms
+from gateway.flow import folding, forms, placing, spoken, task
 from gateway.flow.arguments import arguments_of, is_address
 from gateway.flow.folding import revealed
 from gateway.flow.forms import links_in
@@ -94,6 +95,56 @@ def test_an_argument_is_for_addresses_as_all_that_is_told_of_it_says(name, decla
         == is_address(name, None)
         == is_address(name, {"properties": {name: {}}})
     )
+
+
+@given(PIECES, st.integers(1, 9))
+def test_links_are_found_step_by_step_as_in_one(text: str, step: int) -> None:
+    told = list(links_in(text))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forms, "STEP", step)
+        assert told == list(links_in(text))
+
+
+@given(st.text("aB1 _&-\u0660\u017f\u00e9(.,'\ud800\U0001f980", max_size=60), st.integers(1, 9))
+@example("a a1", 1)
+@example("a b 12", 1)
+@example("a& b a1b ", 1)
+def test_texts_are_read_step_by_step_as_in_one(text: str, step: int) -> None:
+    def words() -> bool:
+        at = 0
+        while len(text) - at > placing.STEP and (some := many.match(text, at)) is not None:
+            at = some.end()
+        return placing._WORDS.fullmatch(text, at) is not None
+
+    many = re.compile(placing._MANY_WORDS.pattern.replace("8192", "2"), re.ASCII)
+    told = (task.is_number(text), revealed(text), folding.folded(text), folding.words(text))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (task, folding, placing):
+            patch.setattr(module, "STEP", step)
+        assert told == (
+            *(task.is_number(text), revealed(text), folding.folded(text), folding.words(text)),
+        )
+        assert words() == (placing._WORDS.fullmatch(text) is not None)
+        assert placing._is_long_enough(text) == (placing._LONG_ENOUGH.search(text) is not None)
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_tokens_of_ascii_are_those_of_any_text(text: str) -> None:
+    assert spoken._tokens(text) == spoken._TOKEN.findall(text.casefold())
+
+
+@given(st.text("a@[.-_b\n\u0660 ", max_size=20))
+def test_mail_is_looked_for_from_its_sign_on(text: str) -> None:
+    every = re.compile(r"\S@(?:\[|[\w-]++\.\w)").search(text)
+    assert (forms._MAIL_LIKE.search(text) is None) == (every is None)
+
+
+@given(PIECES)
+def test_what_has_no_sign_of_a_place_is_of_none(text: str) -> None:
+    shown = forms._shown(text)
+    every = (forms._ODD_LINK, forms._ON_ANOTHER, forms._PLACE_BEYOND)
+    told = "://" in shown or any(one.search(shown) for one in every)
+    assert forms.is_of_a_place(text) == told
 
 
 def _quoted(dice: random.Random, texts: list[bytes], words: list[bytes]) -> bytes:
