@@ -7,13 +7,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from gateway.domain.labels import Effect, ToolRule
 from gateway.flow import folding, forms, placing, spoken, task
 from gateway.flow.arguments import arguments_of, is_address
 from gateway.flow.folding import revealed
 from gateway.flow.forms import links_in
 from gateway.flow.fragments import Fragments, _grams_of
 from gateway.flow.telling import _CODE, IN_A_PIECE, codes_in, tells
+from gateway.flow.use import Use
 
+USE = Use(server="s", tool="t", rule=ToolRule(), effect=Effect.READ, arguments={})
 SIGNS = st.text("aeDpPhHtTwWsS\u017f0195.:/\\ -_\n@xnm?#&\u0660", max_size=60)
 PIECES = st.lists(
     st.one_of(
@@ -110,21 +113,21 @@ def test_links_are_found_step_by_step_as_in_one(text: str, step: int) -> None:
 @example("a b 12", 1)
 @example("a& b a1b ", 1)
 def test_texts_are_read_step_by_step_as_in_one(text: str, step: int) -> None:
-    def words() -> bool:
-        at = 0
-        while len(text) - at > placing.STEP and (some := many.match(text, at)) is not None:
-            at = some.end()
-        return placing._WORDS.fullmatch(text, at) is not None
-
     many = re.compile(placing._MANY_WORDS.pattern.replace("8192", "2"), re.ASCII)
-    told = (task.is_number(text), revealed(text), folding.folded(text), folding.words(text))
+
+    def read() -> tuple[object, ...]:
+        form = placing.form_at("$.url", text, USE)
+        return (
+            *(form, task.is_number(text), revealed(text), folding.folded(text)),
+            folding.words(text),
+        )
+
+    told = read()
     with pytest.MonkeyPatch.context() as patch:
         for module in (task, folding, placing):
             patch.setattr(module, "STEP", step)
-        assert told == (
-            *(task.is_number(text), revealed(text), folding.folded(text), folding.words(text)),
-        )
-        assert words() == (placing._WORDS.fullmatch(text) is not None)
+        patch.setattr(placing, "_MANY_WORDS", many)
+        assert told == read()
         assert placing._is_long_enough(text) == (placing._LONG_ENOUGH.search(text) is not None)
 
 
