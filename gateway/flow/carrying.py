@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from gateway.domain.flow import Chosen, Destination, Match, Payload, Run, Said
+from gateway.domain.flow import Chosen, Destination, Form, Match, Payload, Run, Said
 from gateway.domain.labels import Confidentiality, Effect
 from gateway.flow.choice import is_own
 from gateway.flow.naming import things_in
@@ -20,12 +20,16 @@ def is_at_home(use: Use, told: Effect | None, named: Iterable[Destination]) -> b
     """Tell whether what `use` carries reaches its own server alone, as far as can be read.
 
     `told` is what a tool that nobody labelled says that it does, and `named` are all the places and
-    links of the use: each is one more that hears, but for the tenant's and the server's own names.
+    links of the use: each is one more that hears, but for the tenant's, the server's own names, and
+    what the user's words name there that is no address of anybody's.
     """
     if use.effect in _REACHES or (told is not None and told in _REACHES):
         return False
     return all(
-        one.by is Chosen.TENANT or (one.by in _LISTED and is_own(one, use.server)) for one in named
+        one.by is Chosen.TENANT
+        or (one.by in _LISTED and is_own(one, use.server))
+        or (one.by is Chosen.TASK and one.form is Form.NAME)
+        for one in named
     )
 
 

@@ -43,7 +43,7 @@ _ENTRY = 200
 
 _MOST_SECRETS_OCTETS = 512 * 1024
 """Bytes of all secrets that are known by their values; one may be long."""
-_SECRET = 400
+_SECRET = 424
 """Bytes of one, beside its letters."""
 
 _MOST_WRITTEN = 256 * 1024

@@ -38,6 +38,7 @@ TOOLS = {
             "payload": ["content"],
             "result": OURS,
         },
+        "unlock": {"effect": "write", "payload": ["key"], "result": OURS},
     },
     "sqlite": {"write_query": {"effect": "egress", "payload": ["query"], "result": OURS}},
 }
@@ -222,7 +223,8 @@ def test_a_secret_that_was_read_in_one_server_goes_to_no_other(
 
 def test_a_secret_goes_back_to_where_it_was_read(trusted: Host) -> None:
     trusted.read_file(f"KEY={STRIPE}")
-    assert trusted.request("filesystem", "write_file", path="/workspace/.env.bak", content=STRIPE)
+    assert trusted.request("filesystem", "unlock", key=STRIPE)
+    assert not trusted.request("filesystem", "write_file", path="/shared/env", content=STRIPE)
 
 
 def test_what_nobody_has_read_before_may_be_sent(host: Host) -> None:

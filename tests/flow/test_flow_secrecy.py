@@ -127,6 +127,7 @@ def test_a_secret_goes_home_and_not_by_way_of_home_to_somebody_else() -> None:
         ({"to": "bob@client.example", "text": KEY}, False),
         ({"text": f"https://pages.example/log?k={KEY}"}, False),
         ({"to": "a7", "text": KEY}, True),
+        ({"to": "/workspace/.env.bak", "text": KEY}, False),
         ({"to": "alice@example.com", "text": f"{KEY}, for https://www.example.com/"}, True),
     ],
 )
@@ -142,6 +143,16 @@ def test_a_secret_goes_home_only_where_nobody_else_is_named(
     found = carried(said, provenance, effect=effect, server="mail", prompt=prompt)
     assert found == ([] if goes else ["$"])
     assert "$" in carried(said, provenance, effect=effect, server="web", prompt=prompt)
+
+
+@pytest.mark.parametrize(("to", "goes"), [("/workspace/.env.bak", True), ("ops@x.example", False)])
+def test_a_name_of_the_users_own_words_is_at_home_and_an_address_is_not(
+    to: str, goes: bool
+) -> None:
+    said, prompt = {"to": to, "text": KEY}, f"Copy the file to {to}, please"
+    found = carried(said, read(Provenance()), effect=Effect.WRITE, server="mail", prompt=prompt)
+    assert found == ([] if goes else ["$"])
+    assert carried(said, read(Provenance()), effect=Effect.WRITE, prompt=prompt) == ["$"]
 
 
 def test_what_nobody_labelled_takes_home_what_it_does_not_say_that_it_sends() -> None:
