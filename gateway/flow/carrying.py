@@ -1,5 +1,6 @@
 """What a call carries: pieces of earlier results, an outsider's words, secrets."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 from gateway.domain.flow import Chosen, Destination, Form, Match, Payload, Run, Said
@@ -11,8 +12,10 @@ from gateway.flow.placing import said_of
 from gateway.flow.results import said_in
 from gateway.flow.use import Knowledge, Use
 
-_REACHES = frozenset({Effect.EGRESS, Effect.PAY, Effect.EXECUTE, None})
+_REACHES = frozenset({Effect.EGRESS, Effect.PAY, Effect.EXECUTE})
 """Effects by which a server's own data reach somebody else, whatever is named."""
+_FILE = re.compile(r"(?:\.{0,2}|~)/(?!/)[^:@\\]*")
+"""The path of one on its server: no host, share, person or channel is so called."""
 _LISTED = frozenset({Chosen.OWN_ID, Chosen.TYPED, Chosen.TRUSTED_RESULT})
 
 
@@ -21,14 +24,14 @@ def is_at_home(use: Use, told: Effect | None, named: Iterable[Destination]) -> b
 
     `told` is what a tool that nobody labelled says that it does, and `named` are all the places and
     links of the use: each is one more that hears, but for the tenant's, the server's own names, and
-    what the user's words name there that is no address of anybody's.
+    files that the user's words name.
     """
     if use.effect in _REACHES or (told is not None and told in _REACHES):
         return False
     return all(
         one.by is Chosen.TENANT
         or (one.by in _LISTED and is_own(one, use.server))
-        or (one.by is Chosen.TASK and one.form is Form.NAME)
+        or (one.by is Chosen.TASK and one.form is Form.NAME and _FILE.fullmatch(one.value))
         for one in named
     )
 
@@ -84,7 +87,7 @@ def secrets_of(run: Run, use: Use, knowledge: Knowledge, *, at_home: bool) -> It
         return
     if not knowledge.provenance.knows_secrets:
         yield _secret("$.*", ("",))
-    home = use.server if at_home else ""
+    home = use.server if at_home and use.effect is not None else ""
     texts = [*said_in(use.arguments), *(text for _, text in use.beside.texts)]
     found = knowledge.provenance.secrets_in(texts, home, knowledge.prompt or "")
     if found:

@@ -282,16 +282,22 @@ def _numbers(run: bytes) -> bytes | None:
 def _text(octets: bytes | None) -> str | None:
     if not octets:
         return None
+    charset = _charset(octets)
     try:
-        text = octets.decode(_charset(octets))
+        text = octets.decode(charset)
     except UnicodeDecodeError:
         text = ""
     # Few characters beyond ASCII are what any octets come to.
     says = text.isascii() or len(text) >= _SHORTEST_RUN
-    if text and (text.isprintable() or (says and all(map(_is_of_a_text, text)))):
+    is_text = text and (text.isprintable() or (says and all(map(_is_of_a_text, text))))
+    if is_text and charset == "utf-8":
         return text
-    # What only stands beside it hides nothing: digits before a run are a part of it.
-    return b"\n".join(_WORDS.findall(octets)).decode() or None
+    # What only stands beside it hides nothing: digits before a run are a part of it. Nor does a mark that is
+    # taken for a charset: ASCII read by two octets is a text of another script.
+    return (
+        b"\n".join([*([text.encode()] if is_text else ()), *_WORDS.findall(octets)]).decode()
+        or None
+    )
 
 
 def _is_of_a_text(character: str) -> bool:

@@ -83,13 +83,13 @@ class Rounds:
             self._given.add(server, _in_round(of, name), sort=Sort.QUESTION)
 
     def sealed(self, permit: Permit, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a result that has a state as its caller gets it.
+        """Return a result as its caller gets it: a state in it is sealed, which a duty may have left out.
 
         Raises:
             UpstreamFailed: The state in it is no text, or too long.
 
         """
-        if permit.call.server == OWN:
+        if permit.call.server == OWN or STATE not in result:
             return result
         of = round_of(permit.call, permit.principal)
         return {**result, STATE: seal_state(self._seal_key, of, result[STATE])}

@@ -41,6 +41,11 @@ _GRANTED: Final = "SELECT 1 FROM script_grants WHERE script = ? AND place = ? AN
 _USE: Final = "UPDATE script_grants SET used = used + 1 WHERE script = ? AND place = ?"
 _END: Final = "UPDATE scripts SET ended = true, sealed = '' WHERE id = ? AND NOT ended"
 """What it might do is of no use any more; its number is, to whoever ends it again."""
+_OVER: Final = "expires_at <= ? AND NOT ended"
+_UNPARK_OVER: Final = (
+    f"DELETE FROM parked_scripts WHERE script IN (SELECT id FROM scripts WHERE {_OVER})"  # noqa: S608
+)
+_END_OVER: Final = f"UPDATE scripts SET ended = true, sealed = '' WHERE {_OVER}"  # noqa: S608
 _PARK: Final = (
     "INSERT INTO parked_scripts (script, sealed) SELECT id, ? FROM scripts"
     " WHERE id = ? AND NOT ended ON CONFLICT (script) DO UPDATE SET sealed = excluded.sealed"
@@ -104,7 +109,7 @@ class DurableScriptStore:
 
         """
         granted = [(script.id, place, one.most) for place, one in enumerate(script.grants or ())]
-        over = self._run_out(script.began)
+        self._run_out(script.began)
         self._require_room(script.whose, _weight(script))
 
         def job(tables: Tables) -> None:
@@ -112,8 +117,9 @@ class DurableScriptStore:
             sealed = self._sealer.seal(msgspec.json.encode(script), _row(script.id))
             stale = (script.began - _KEEP_S,)
             tables.execute("DELETE FROM scripts WHERE expires_at <= ?", stale)
-            for one in over:
-                _ended(tables, one)
+            # By time: what was dropped for a program that was refused then, or not written, is not forgotten.
+            tables.execute(_UNPARK_OVER, (script.began,))
+            tables.execute(_END_OVER, (script.began,))
             id_, until = script.id, script.expires_at
             row = (id_, script.principal, script.most, script.began, until, sealed)
             tables.execute(_BEGIN, row)
@@ -245,13 +251,10 @@ class DurableScriptStore:
         if not self._of_person[whose]:
             del self._of_person[whose], self._octets_of[whose]
 
-    def _run_out(self, now: float) -> list[ScriptId]:
-        """Drop what has run out by `now` and return it."""
-        over = []
+    def _run_out(self, now: float) -> None:
+        """Drop what has run out by `now`."""
         while self._ends and self._ends[0][0] <= now:
-            _, id_ = heappop(self._ends)
-            over += [id_] if self._drop(id_) else []
-        return over
+            self._drop(heappop(self._ends)[1])
 
     def _require_room(self, whose: str, octets: int) -> None:
         """Return if one more of `whose` can be kept, of `octets` bytes.

@@ -701,3 +701,10 @@ def test_what_only_ends_like_what_was_asked_is_no_echo() -> None:
 
 def test_a_number_in_another_form_is_an_echo_whatever_its_sign() -> None:
     assert Carried(["-1200000000"]).has("-1.2E9")
+
+
+@pytest.mark.parametrize("before", [b"x\0", b"\0", b"\xff\xfe", b"\xfe\xff", b"\0x"])
+@pytest.mark.parametrize("said", ["attackers@evil.example", "https://evil.example/p"])
+def test_a_mark_of_another_charset_hides_no_word(before: bytes, said: str) -> None:
+    """ASCII read by two octets is a text of another script, and a careless reader skips the mark."""
+    assert Carried([base64.b64encode(before + said.encode()).decode()]).has(said)

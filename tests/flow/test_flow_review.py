@@ -165,7 +165,7 @@ def test_what_is_no_tool_has_a_label_and_sources_only() -> None:
         Use(server="mail", tool="p", rule=ToolRule(), effect=None, arguments=UNKNOWN),
         Knowledge(tenant=TENANT, task=Task(prompt="Send it"), provenance=Provenance()),
     )
-    assert found == FlowReview(label=UNTRUSTED, sources=run.sources)
+    assert found == FlowReview(label=UNTRUSTED, sources=run.sources, at_home=True)
 
 
 def test_what_the_user_did_not_ask_for_is_told_but_for_a_read() -> None:

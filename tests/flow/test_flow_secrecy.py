@@ -47,7 +47,7 @@ def carried(
     arguments: dict[str, Any],
     provenance: Provenance,
     *,
-    effect: Effect = Effect.EGRESS,
+    effect: Effect | None = Effect.EGRESS,
     server: str = "web",
     prompt: str = "",
     label: Label = SECRET,
@@ -118,6 +118,14 @@ def test_a_secret_goes_home_and_not_by_way_of_home_to_somebody_else() -> None:
         assert carried({"note": KEY}, provenance, effect=effect, server="mail") == found
 
 
+def test_what_is_no_tool_takes_no_secret_home_and_reaches_nobody_else_by_itself() -> None:
+    """A resource, a prompt, an answer to a server's question."""
+    assert carried({"note": KEY}, read(Provenance()), effect=None, server="mail") == ["$"]
+    use = Use(server="mail", tool="greet", rule=ToolRule(), effect=None, arguments={"name": "Kim"})
+    run = Run(id=RunId("r"), label=SECRET)
+    assert review(run, use, Knowledge(tenant=TENANT, task=None, provenance=Provenance())).at_home
+
+
 @pytest.mark.parametrize("effect", [Effect.READ, Effect.WRITE, Effect.DESTROY, Effect.CREDENTIAL])
 @pytest.mark.parametrize(
     ("said", "goes"),
@@ -145,10 +153,21 @@ def test_a_secret_goes_home_only_where_nobody_else_is_named(
     assert "$" in carried(said, provenance, effect=effect, server="web", prompt=prompt)
 
 
-@pytest.mark.parametrize(("to", "goes"), [("/workspace/.env.bak", True), ("ops@x.example", False)])
-def test_a_name_of_the_users_own_words_is_at_home_and_an_address_is_not(
-    to: str, goes: bool
-) -> None:
+@pytest.mark.parametrize(
+    ("to", "goes"),
+    [
+        ("/workspace/.env.bak", True),
+        ("./notes/a.txt", True),
+        ("ops@x.example", False),
+        ("backup.mallory.example", False),
+        ("203.0.113.9", False),
+        ("//evil/share", False),
+        ("bob@host:/tmp/x", False),
+        ("@mallory", False),
+        ("#random", False),
+    ],
+)
+def test_a_file_of_the_users_own_words_is_at_home_and_nothing_else_is(to: str, goes: bool) -> None:
     said, prompt = {"to": to, "text": KEY}, f"Copy the file to {to}, please"
     found = carried(said, read(Provenance()), effect=Effect.WRITE, server="mail", prompt=prompt)
     assert found == ([] if goes else ["$"])

@@ -633,7 +633,8 @@ async def test_whose_many_values_are_is_looked_up_where_they_are_found(
     await house.approve_all()
     many = " ".join(f"{at:05x}@b.example" for at in range(2_000))
     house.server.answer = lambda permit: result(permit, text(many))
-    assert (await house.handle(house.call("search", {"q": many}))).code is None
+    for _ in range(2):  # of what nobody gave before nothing is looked up
+        assert (await house.handle(house.call("search", {"q": many}))).code is None
     assert ran == {("_key", False)}
 
 

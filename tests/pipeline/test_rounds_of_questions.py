@@ -184,6 +184,16 @@ async def test_it_is_sealed_whatever_else_is_done_to_the_answer(house):
     assert permit.call.message.params["requestState"].startswith("order 7 of alice")
 
 
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("kind", ["complete", "input_required"])
+async def test_one_that_a_duty_leaves_out_is_missed_by_nobody(house, kind, streams):
+    truncate = Obligation(duty=Duty.TRUNCATE, detail={"bytes": 5})
+    house.rule.says = lambda question: decision(Verdict.ALLOW, obligations=[truncate])
+    said = {"resultType": kind, "inputRequests": None, **text("hello world")}
+    given = await asked(house, streams=streams, **said)
+    assert ("requestState" in given, given["content"][0]["text"][:5]) == (False, "hello")
+
+
 async def test_it_goes_home_although_everything_was_forgotten_meanwhile(house):
     given = await asked(house)
     house.memory.given.__init__()

@@ -340,6 +340,21 @@ async def test_what_a_program_held_is_forgotten_once_it_has_run_out(place: Place
     assert [*place.rows("SELECT script FROM parked_scripts")] == []
 
 
+async def test_so_it_is_where_the_next_program_was_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = scripts(place)
+    await kept.begin(script())
+    await kept.park(Parked(script=script(), snapshot=b"state"))
+    monkeypatch.setattr(module, "MOST", 0)
+    with pytest.raises(RateLimited):
+        await kept.begin(script("s_2", began=NOW + 60, expires_at=NOW + 120))
+    monkeypatch.undo()
+    await kept.begin(script("s_3", began=NOW + 60, expires_at=NOW + 120))
+    assert [*place.rows("SELECT script FROM parked_scripts")] == []
+    assert [*place.rows("SELECT sealed FROM scripts WHERE id = 's_1'")] == [("",)]
+
+
 async def test_of_one_that_was_ended_as_it_began_to_wait_nothing_is_in_the_tables(
     place: Place,
 ) -> None:
