@@ -4,13 +4,13 @@ import asyncio
 import shutil
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from playwright.async_api import Browser as Engine
-from playwright.async_api import BrowserContext, Locator, Page, Response, async_playwright
+from playwright.async_api import BrowserContext, Error, Locator, Page, Response, async_playwright
 
 _Found = TypeVar("_Found")
 
@@ -28,6 +28,12 @@ _FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
 _MOST_PAGES = 12
+_HERE = """() => ({
+    "is there": document.readyState === "complete",
+    "leads on": document.querySelector("meta[http-equiv=refresh i]") !== null,
+    "has forms": document.querySelector("form") !== null,
+    "url": location.href,
+})"""
 
 
 class NoWayOn(Exception):
@@ -140,6 +146,7 @@ class Person:
         try:
             await page.goto(url)
             for _ in range(_MOST_PAGES):
+                await _arrived(page)
                 if await page.locator("input[name=user_code]:visible").count():
                     self.clicks.append("type the code")
                     await _fill(page, {"user_code": code})
@@ -168,12 +175,11 @@ class Person:
 
     async def _go_on(self, page: Page) -> bool:
         """Do what this page asks for; false if it asks for nothing."""
-        await page.wait_for_load_state()  # one that is still coming seems to ask for nothing
-        if await page.locator("meta[http-equiv=refresh i]").count():
-            before = page.url
-            await page.wait_for_url(lambda now: now != before)
+        here = await _arrived(page)
+        if here["leads on"]:
+            await page.wait_for_url(lambda now: now != here["url"])
             return True
-        if not await page.locator("form").count():
+        if not here["has forms"]:
             self.texts.append(await page.inner_text("body"))
             return False
         self.texts.append(await page.inner_text("body"))
@@ -197,6 +203,16 @@ class Person:
         self.clicks.append("continue")
         await _press(page, buttons)
         return True
+
+
+async def _arrived(page: Page) -> Mapping[str, Any]:
+    """Return what is seen at once of a page that is there: one that is still coming has no form yet."""
+    while True:
+        with suppress(Error):  # it has led on while it was looked at
+            here: Mapping[str, Any] = await page.evaluate(_HERE)
+            if here["is there"]:
+                return here
+        await page.wait_for_load_state()
 
 
 async def _fill(page: Page, values: Mapping[str, str]) -> None:
