@@ -287,7 +287,7 @@ def test_nothing_long_is_changed_letter_by_letter() -> None:
     """It is one step, in which no other thread has its turn: `bytes.translate` takes a hundredth of it."""
     found = set()
     for module in modules():
-        if module.__name__ in OPERATORS:
+        if module.__name__ in OPERATORS or ".sub" not in source(module):
             continue
         for node in ast.walk(parsed(module)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
