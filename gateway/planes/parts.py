@@ -29,14 +29,15 @@ def parts_in(found: Found, key: str) -> Sequence[Found]:
 
 
 def within(content: Any) -> Iterator[Found]:
-    """Yield every mapping in `content`, itself included."""
-    if isinstance(content, Mapping):
-        yield content
-        for inner in content.values():
-            yield from within(inner)
-    elif isinstance(content, Sequence) and not isinstance(content, str):
-        for inner in content:
-            yield from within(inner)
+    """Yield every mapping in `content`, itself included, in the order in which they stand there."""
+    waiting = [content]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting += reversed(node.values())
+        elif isinstance(node, list):
+            waiting += reversed(node)
 
 
 def is_for_one(found: Found) -> bool:

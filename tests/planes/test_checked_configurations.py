@@ -4,8 +4,10 @@ import copy
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -15,14 +17,26 @@ from click.testing import CliRunner
 from gateway.cli import main
 from gateway.planes.checks import problems_of
 from gateway.planes.written import read
-from tests.planes.test_printed_configurations import filters_of, printed, real_envoy
+from tests.planes import test_printed_configurations as printing
+from tests.planes.test_printed_configurations import filters_of, real_envoy
 from tests.servers.process import envoy_path
 
 
+@cache
+def printed_once(product: str, kind: str) -> Any:
+    with TemporaryDirectory() as folder:
+        return printing.printed(Path(folder), product, kind)
+
+
+def printed(product: str, kind: str) -> Any:
+    """Return what is printed, to be changed at will."""
+    return copy.deepcopy(printed_once(product, kind))
+
+
 @pytest.fixture(params=["ext_proc", "ext_authz", "ext_mcp"])
-def ours(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+def ours(request: pytest.FixtureRequest) -> Any:
     product = "agentgateway" if request.param == "ext_mcp" else "envoy"
-    return printed(tmp_path, product, request.param)
+    return printed(product, request.param)
 
 
 def test_nothing_is_wrong_with_what_is_printed(ours: Any) -> None:
@@ -131,8 +145,8 @@ REAL = [
 """Of which kind, where, what, and what is told of it."""
 
 
-def wrong(folder: Path, kind: str, found: Any, key: str, to: Any) -> Any:
-    content = printed(folder, "envoy", kind)
+def wrong(kind: str, found: Any, key: str, to: Any) -> Any:
+    content = printed("envoy", kind)
     part = found(content)
     snake = re.sub("([A-Z])", r"_\1", key).lower()
     if snake != key and snake in part:
@@ -145,9 +159,9 @@ def wrong(folder: Path, kind: str, found: Any, key: str, to: Any) -> Any:
 
 
 @pytest.mark.parametrize("one", REAL)
-def test_what_an_envoy_would_let_pass_is_told(tmp_path: Path, one: Any) -> None:
+def test_what_an_envoy_would_let_pass_is_told(one: Any) -> None:
     *change, told = one
-    names = [problem.partition(":")[0] for problem in problems_of(wrong(tmp_path, *change))]
+    names = [problem.partition(":")[0] for problem in problems_of(wrong(*change))]
     # Where the filter is off, its listener asks nobody besides.
     assert [name for name in names if name != "listeners"] == [told]
 
@@ -158,7 +172,7 @@ def test_an_envoy_runs_with_all_of_these(tmp_path: Path) -> None:
     command = [str(envoy_path()), "--mode", "validate", "--config-path"]
     for number, (*change, _) in enumerate(REAL[:: len(REAL) // 3]):
         path = tmp_path / f"{number}.yaml"
-        path.write_text(yaml.safe_dump(wrong(tmp_path, *change)))
+        path.write_text(yaml.safe_dump(wrong(*change)))
         done = subprocess.run(
             [*command, str(path)], capture_output=True, text=True, timeout=120, check=False
         )
@@ -181,8 +195,8 @@ def second(content: Any, *, cluster: str, filters: list[Any] | None = None) -> A
 
 
 @pytest.mark.parametrize("kind", ["ext_proc", "ext_authz"])
-def test_a_listener_more_that_asks_nobody_is_told(tmp_path: Path, kind: str) -> None:
-    content = printed(tmp_path, "envoy", kind)
+def test_a_listener_more_that_asks_nobody_is_told(kind: str) -> None:
+    content = printed("envoy", kind)
     (problem,) = problems_of(second(content, cluster="server_gh"))
     assert problem.startswith("listeners: second asks nobody")
     # One that leads elsewhere is nobody's business here.
@@ -195,8 +209,8 @@ def test_a_listener_more_that_asks_nobody_is_told(tmp_path: Path, kind: str) -> 
     assert problem.startswith("listeners: second asks nobody")
 
 
-def test_a_listener_more_whose_routes_are_sent_is_told(tmp_path: Path) -> None:
-    content = second(printed(tmp_path, "envoy", "ext_proc"), cluster="jwks")
+def test_a_listener_more_whose_routes_are_sent_is_told() -> None:
+    content = second(printed("envoy", "ext_proc"), cluster="jwks")
     chain = content["static_resources"]["listeners"][1]["filter_chains"][0]["filters"][0]
     del chain["typed_config"]["route_config"]
     chain["typed_config"]["rds"] = {"route_config_name": "r"}
@@ -205,8 +219,8 @@ def test_a_listener_more_whose_routes_are_sent_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("weighted", [True, False])
-def test_a_way_to_the_servers_without_http_is_told(tmp_path: Path, *, weighted: bool) -> None:
-    content = second(printed(tmp_path, "envoy", "ext_proc"), cluster="jwks")
+def test_a_way_to_the_servers_without_http_is_told(*, weighted: bool) -> None:
+    content = second(printed("envoy", "ext_proc"), cluster="jwks")
     several = {"weighted_clusters": {"clusters": [{"name": "server_gh", "weight": 1}]}}
     content["static_resources"]["listeners"][1]["filter_chains"][0]["filters"] = [
         {
@@ -247,9 +261,9 @@ REWRITES: list[tuple[Any, bool]] = [
 @pytest.mark.parametrize(("rewrite", "is_whole"), REWRITES, ids=str)
 @pytest.mark.parametrize("kind", ["ext_proc", "ext_authz"])
 def test_a_route_by_which_clients_write_a_path_is_told(
-    tmp_path: Path, kind: str, match: Any, rewrite: Any, *, is_one: bool, is_whole: bool
+    kind: str, match: Any, rewrite: Any, *, is_one: bool, is_whole: bool
 ) -> None:
-    content = printed(tmp_path, "envoy", kind)
+    content = printed("envoy", kind)
     found = route(content)
     del found["route"]["regex_rewrite"]
     found["match"] = match
@@ -263,8 +277,8 @@ def test_a_route_by_which_clients_write_a_path_is_told(
     assert [one.partition(":")[0] for one in problems] == ["routes"] * (not is_whole)
 
 
-def test_a_filter_that_asks_where_something_matches_is_told(tmp_path: Path) -> None:
-    content = printed(tmp_path, "envoy", "ext_proc")
+def test_a_filter_that_asks_where_something_matches_is_told() -> None:
+    content = printed("envoy", "ext_proc")
     ours = entry(content)
     ours["typed_config"] = {
         "@type": "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher",
@@ -273,8 +287,8 @@ def test_a_filter_that_asks_where_something_matches_is_told(tmp_path: Path) -> N
     assert [one.partition(":")[0] for one in problems_of(content)] == ["http_filters", "listeners"]
 
 
-def test_what_a_route_says_of_the_filter_in_other_words_is_told(tmp_path: Path) -> None:
-    content = printed(tmp_path, "envoy", "ext_proc")
+def test_what_a_route_says_of_the_filter_in_other_words_is_told() -> None:
+    content = printed("envoy", "ext_proc")
     said = {"envoy.filters.http.ext_proc": {"@type": "type.googleapis.com/some.Other"}}
     host(content)["typed_per_filter_config"] = said
     (problem,) = problems_of(content)
@@ -300,10 +314,8 @@ def test_what_a_route_says_of_the_filter_in_other_words_is_told(tmp_path: Path) 
         (provider, "audiences", ["a", "b"], "audiences: a token for another server is good by gh"),
     ],
 )  # fmt: skip
-def test_what_ext_proc_would_let_pass_is_told(
-    tmp_path: Path, found: Any, key: str, to: Any, told: str
-) -> None:
-    content = changed(printed(tmp_path, "envoy", "ext_proc"), found, key, to)
+def test_what_ext_proc_would_let_pass_is_told(found: Any, key: str, to: Any, told: str) -> None:
+    content = changed(printed("envoy", "ext_proc"), found, key, to)
     (problem,) = problems_of(content)
     assert problem.startswith(told)
 
@@ -333,15 +345,13 @@ def apart(*audiences: str) -> Any:
         ([], False),
     ],
 )
-def test_audiences_may_stand_where_a_route_wants_them(
-    tmp_path: Path, wanted: list[Any], *, is_well: bool
-) -> None:
-    problems = problems_of(requiring(printed(tmp_path, "envoy", "ext_proc"), *wanted))
+def test_audiences_may_stand_where_a_route_wants_them(wanted: list[Any], *, is_well: bool) -> None:
+    problems = problems_of(requiring(printed("envoy", "ext_proc"), *wanted))
     assert [one.partition(":")[0] for one in problems] == ["audiences"] * (not is_well)
 
 
-def test_whose_tokens_nobody_here_is_told_may_be_for_anybody(tmp_path: Path) -> None:
-    content = printed(tmp_path, "envoy", "ext_proc")
+def test_whose_tokens_nobody_here_is_told_may_be_for_anybody() -> None:
+    content = printed("envoy", "ext_proc")
     filters_of(content)["jwt_authn"]["providers"]["web"] = {"issuer": "https://web.example"}
     assert problems_of(content) == []
 
@@ -355,10 +365,8 @@ def test_whose_tokens_nobody_here_is_told_may_be_for_anybody(tmp_path: Path) -> 
         (asks, "metadata_context_namespaces", [], "metadata_context_namespaces"),
     ],
 )  # fmt: skip
-def test_what_ext_authz_would_let_pass_is_told(
-    tmp_path: Path, found: Any, key: str, to: Any, told: str
-) -> None:
-    content = changed(printed(tmp_path, "envoy", "ext_authz"), found, key, to)
+def test_what_ext_authz_would_let_pass_is_told(found: Any, key: str, to: Any, told: str) -> None:
+    content = changed(printed("envoy", "ext_authz"), found, key, to)
     (problem,) = problems_of(content)
     assert problem.startswith(f"{told}:")
 
@@ -392,16 +400,14 @@ def jwt_auth(content: Any) -> Any:
         (jwt_auth, "providers", [{"issuer": "i", "audiences": ["a"]}, {"issuer": "j"}], "audiences: a token of j"),
     ],
 )  # fmt: skip
-def test_what_agentgateway_would_let_pass_is_told(
-    tmp_path: Path, found: Any, key: str, to: Any, told: str
-) -> None:
-    content = changed(printed(tmp_path, "agentgateway", "ext_mcp"), found, key, to)
+def test_what_agentgateway_would_let_pass_is_told(found: Any, key: str, to: Any, told: str) -> None:
+    content = changed(printed("agentgateway", "ext_mcp"), found, key, to)
     (problem,) = problems_of(content)
     assert problem.startswith(told)
 
 
-def test_a_route_of_agentgateway_that_asks_nobody_is_told(tmp_path: Path) -> None:
-    content = printed(tmp_path, "agentgateway", "ext_mcp")
+def test_a_route_of_agentgateway_that_asks_nobody_is_told() -> None:
+    content = printed("agentgateway", "ext_mcp")
     routes = content["binds"][0]["listeners"][0]["routes"]
     routes.append({**copy.deepcopy(routes[0]), "name": "second"})
     assert problems_of(content) == []
@@ -410,8 +416,8 @@ def test_a_route_of_agentgateway_that_asks_nobody_is_told(tmp_path: Path) -> Non
     assert problem.startswith("routes: second asks nobody")
 
 
-def test_a_route_of_agentgateway_to_no_server_of_mcp_may_take_any_token(tmp_path: Path) -> None:
-    content = printed(tmp_path, "agentgateway", "ext_mcp")
+def test_a_route_of_agentgateway_to_no_server_of_mcp_may_take_any_token() -> None:
+    content = printed("agentgateway", "ext_mcp")
     web = {"backends": [{"host": "web:80"}], "policies": {"jwtAuth": {"issuer": "i"}}}
     content["binds"][0]["listeners"][0]["routes"].append(web)
     assert problems_of(content) == []
@@ -419,9 +425,9 @@ def test_a_route_of_agentgateway_to_no_server_of_mcp_may_take_any_token(tmp_path
 
 @pytest.mark.parametrize("audiences", [None, [], ["a", "b"]])
 def test_tokens_that_agentgateway_verifies_by_the_words_of_mcp_are_looked_at(
-    tmp_path: Path, audiences: Any
+    audiences: Any,
 ) -> None:
-    content = printed(tmp_path, "agentgateway", "ext_mcp")
+    content = printed("agentgateway", "ext_mcp")
     policies = content["binds"][0]["listeners"][0]["routes"][0]["policies"]
     policies["mcpAuthentication"] = policies.pop("jwtAuth")
     assert problems_of(content) == []
@@ -431,10 +437,8 @@ def test_tokens_that_agentgateway_verifies_by_the_words_of_mcp_are_looked_at(
 
 
 @pytest.mark.parametrize("comes_first", [True, False])
-def test_what_two_routes_share_is_looked_at_where_one_of_them_asks(
-    tmp_path: Path, *, comes_first: bool
-) -> None:
-    content = printed(tmp_path, "agentgateway", "ext_mcp")
+def test_what_two_routes_share_is_looked_at_where_one_of_them_asks(*, comes_first: bool) -> None:
+    content = printed("agentgateway", "ext_mcp")
     routes = content["binds"][0]["listeners"][0]["routes"]
     policies = routes[0]["policies"]
     guardrails = policies.pop("mcpGuardrails")
@@ -496,9 +500,9 @@ AUDIENCES = {"provider_name": "own", "audiences": ["https://gateway.example/mcp/
     ids=str,
 )
 def test_rules_that_take_the_same_tokens_at_several_servers_are_told(
-    tmp_path: Path, kind: str, rule: Any, *, is_well: bool
+    kind: str, rule: Any, *, is_well: bool
 ) -> None:
-    content = beside(printed(tmp_path, "envoy", kind), "jira", **rule)
+    content = beside(printed("envoy", kind), "jira", **rule)
     filters_of(content)["jwt_authn"]["requirementMap"] = {"gHub": BY_GH}
     problems = problems_of(content)
     told = ["audiences: a token of https://gateway.example for https://gateway.example/mcp/github"]
@@ -508,9 +512,9 @@ def test_rules_that_take_the_same_tokens_at_several_servers_are_told(
 @pytest.mark.parametrize("first", ["/mcp/jira", "/mcp/"])
 @pytest.mark.parametrize("case", [None, False])
 def test_of_several_rules_the_first_that_surely_fits_counts(
-    tmp_path: Path, first: str, *, case: bool | None
+    first: str, *, case: bool | None
 ) -> None:
-    content = beside(printed(tmp_path, "envoy", "ext_proc"), "jira")
+    content = beside(printed("envoy", "ext_proc"), "jira")
     tokens = filters_of(content)["jwt_authn"]
     key = "prefix" if first.endswith("/") else "path"
     tokens["rules"] += [
@@ -523,17 +527,17 @@ def test_of_several_rules_the_first_that_surely_fits_counts(
     assert is_told is (case is False)
 
 
-def test_one_rule_for_the_routes_of_several_servers_is_told(tmp_path: Path) -> None:
-    content = beside(printed(tmp_path, "envoy", "ext_proc"), "jira")
+def test_one_rule_for_the_routes_of_several_servers_is_told() -> None:
+    content = beside(printed("envoy", "ext_proc"), "jira")
     filters_of(content)["jwt_authn"]["rules"] = [{"match": {"prefix": "/"}, "requires": BY_GH}]
     (problem,) = problems_of(content)
     assert " is good at gh, jira;" in problem
 
 
 @pytest.mark.parametrize("at", [host, lambda one: host(one)["routes"][1]])
-def test_what_a_route_requires_by_itself_counts_alone(tmp_path: Path, at: Any) -> None:
+def test_what_a_route_requires_by_itself_counts_alone(at: Any) -> None:
     for name, is_well in (("gh", False), ("own", True)):
-        content = beside(printed(tmp_path, "envoy", "ext_proc"), "jira", requires=BY_GH)
+        content = beside(printed("envoy", "ext_proc"), "jira", requires=BY_GH)
         tokens = filters_of(content)["jwt_authn"]
         tokens["requirement_map"] = {"gh": BY_GH, "own": BY_OWN}
         at(content)["typed_per_filter_config"] = {
@@ -546,8 +550,8 @@ def test_what_a_route_requires_by_itself_counts_alone(tmp_path: Path, at: Any) -
         assert bool(told) is (not is_well or at is host)
 
 
-def test_two_ways_to_one_server_may_take_the_same_tokens(tmp_path: Path) -> None:
-    content = beside(printed(tmp_path, "envoy", "ext_proc"), "jira", requires=BY_GH)
+def test_two_ways_to_one_server_may_take_the_same_tokens() -> None:
+    content = beside(printed("envoy", "ext_proc"), "jira", requires=BY_GH)
     one, two = host(content)["routes"]
     two["name"] = "gh"
     assert problems_of(content) == []
@@ -558,8 +562,8 @@ def test_two_ways_to_one_server_may_take_the_same_tokens(tmp_path: Path) -> None
     assert problem.startswith("audiences:")
 
 
-def test_filters_of_two_listeners_that_take_the_same_tokens_are_told(tmp_path: Path) -> None:
-    content = printed(tmp_path, "envoy", "ext_proc")
+def test_filters_of_two_listeners_that_take_the_same_tokens_are_told() -> None:
+    content = printed("envoy", "ext_proc")
     filters = manager(content)["http_filters"]
     two = second(content, cluster="other", filters=copy.deepcopy(filters))
     chain = two["static_resources"]["listeners"][1]["filter_chains"][0]["filters"][0][
@@ -576,10 +580,8 @@ def test_filters_of_two_listeners_that_take_the_same_tokens_are_told(tmp_path: P
 
 
 @pytest.mark.parametrize("around", ["route", "listener", "backend"])
-def test_tokens_that_an_agentgateway_takes_at_several_servers_are_told(
-    tmp_path: Path, around: str
-) -> None:
-    content = printed(tmp_path, "agentgateway", "ext_mcp")
+def test_tokens_that_an_agentgateway_takes_at_several_servers_are_told(around: str) -> None:
+    content = printed("agentgateway", "ext_mcp")
     listener = content["binds"][0]["listeners"][0]
     (one,) = listener["routes"]
     two = yaml.safe_load(yaml.safe_dump(one).replace("gh", "jira"))
@@ -623,8 +625,8 @@ def test_what_is_no_configuration_of_anything_is_no_bug(ours: Any, to: Any) -> N
 
 
 @pytest.mark.parametrize("odd", [None, "x", ["x"]])
-def test_a_provider_that_is_none_is_told_of_as_nobody(tmp_path: Path, odd: Any) -> None:
-    content = printed(tmp_path, "envoy", "ext_proc")
+def test_a_provider_that_is_none_is_told_of_as_nobody(odd: Any) -> None:
+    content = printed("envoy", "ext_proc")
     providers = filters_of(content)["jwt_authn"]["providers"]
     providers["other"] = odd
     assert problems_of(content) == []
@@ -634,15 +636,15 @@ def test_a_provider_that_is_none_is_told_of_as_nobody(tmp_path: Path, odd: Any) 
 
 
 @pytest.mark.parametrize("processors", [[], [{"kind": "cel", "failureMode": "failClosed"}]])
-def test_an_agentgateway_that_asks_no_server_is_told(tmp_path: Path, processors: Any) -> None:
-    content = printed(tmp_path, "agentgateway", "ext_mcp")
+def test_an_agentgateway_that_asks_no_server_is_told(processors: Any) -> None:
+    content = printed("agentgateway", "ext_mcp")
     (route_,) = content["binds"][0]["listeners"][0]["routes"]
     route_["policies"]["mcpGuardrails"]["processors"] = processors
     assert any(one.startswith("methods: tools/call") for one in problems_of(content))
 
 
 def test_the_command_exits_1_if_anything_would_pass(tmp_path: Path) -> None:
-    content = printed(tmp_path, "envoy", "ext_proc")
+    content = printed("envoy", "ext_proc")
     file = tmp_path / "envoy.yaml"
     for allow, status in ((False, 0), (True, 1)):
         file.write_text(yaml.safe_dump(changed(content, asks, "failure_mode_allow", allow)))
