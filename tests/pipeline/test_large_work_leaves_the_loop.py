@@ -19,7 +19,7 @@ from gateway.dlp.masking import Masker
 from gateway.dlp.scanning import scan
 from gateway.domain.calls import Permit, RawAnswer, as_written
 from gateway.domain.decisions import Duty, Obligation, Verdict
-from gateway.domain.flow import Run, RunId, Task
+from gateway.domain.flow import FlowReview, Run, RunId, Task
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Effect, ToolRule
 from gateway.domain.scripts import InScript, Script, ScriptId, ToolGrant
 from gateway.domain.tools import Kind, Profile
@@ -616,26 +616,28 @@ async def test_what_is_found_and_masked_is_so_beside_the_loop(
 async def test_whose_many_values_are_is_looked_up_where_they_are_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """As is which of them say where the call goes: each is looked for in all that does."""
     ran: set[tuple[str, bool]] = set()
 
-    def noting(name: str) -> None:
-        work = getattr(values, name)
+    def noting(holder: Any, name: str) -> None:
+        work = getattr(holder, name)
 
         def done(*args: Any) -> Any:
             ran.add((name, threading.get_ident() == loop))
             return work(*args)
 
-        monkeypatch.setattr(values, name, done)
+        monkeypatch.setattr(holder, name, done)
 
     loop = threading.get_ident()
-    noting("_key")
+    noting(values, "_key")
+    noting(FlowReview, "says_where")
     house = House()
     await house.approve_all()
     many = " ".join(f"{at:05x}@b.example" for at in range(2_000))
     house.server.answer = lambda permit: result(permit, text(many))
     for _ in range(2):  # of what nobody gave before nothing is looked up
         assert (await house.handle(house.call("search", {"q": many}))).code is None
-    assert ran == {("_key", False)}
+    assert ran == {("_key", False), ("says_where", False)}
 
 
 @pytest.mark.parametrize(("words", "tokens", "leaves"), [(50_000, 200, True), (10, 2, False)])
