@@ -178,11 +178,12 @@ class CodeMode:
         who = permit.principal.person
         # The turn first: whoever has none files nothing.
         with self._turns(who):
-            await self._scripts.begin(script)
             try:
+                await self._scripts.begin(script)
                 work = self._engine.run(program, broker, redact=self._redact)
                 result = await self._unless_ended(script.id, work)
             except BaseException:
+                # Also of what nobody waits for: it may be filed all the same.
                 await self._scripts.end(script.id)
                 raise
         return await self._ended(script, program, result, read, extractor, who=who)
@@ -260,7 +261,13 @@ class CodeMode:
             await self._scripts.end(id_)
             mine = False
         if script is not None and mine and (not code or script.sha256 == digest_of(code)):
-            parked = await self._scripts.unpark(id_, permit.principal.key, now=now)
+            taking = asyncio.ensure_future(self._scripts.unpark(id_, permit.principal.key, now=now))
+            try:
+                parked = await asyncio.shield(taking)
+            except asyncio.CancelledError:
+                if await taking is not None:
+                    await self._scripts.end(id_)  # it was taken out all the same, for nobody
+                raise
         if parked is None:
             raise BadCommand(
                 f"no run {id_[:200]!r} of yours waits in this conversation; it has ended, or goes on "

@@ -462,6 +462,25 @@ async def test_programs_of_one_principal_are_bounded(
     assert len(begun) == 4
 
 
+async def test_of_a_program_whose_caller_goes_away_while_it_is_filed_nothing_is_kept(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is filed all the same, and would count as one of its person's for as long as it may wait."""
+    begin, filed = site.house.scripts.begin, asyncio.Event()
+
+    async def slow(script: Script) -> None:
+        await begin(script)
+        filed.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(site.house.scripts, "begin", slow)
+    calling = asyncio.create_task(run(site, {"code": "1"}))
+    await asyncio.wait_for(filed.wait(), 60)
+    calling.cancel()
+    await asyncio.wait([calling])
+    assert site.house.scripts.live(now=site.house.now) == []
+
+
 async def test_a_program_is_its_persons_whatever_client_runs_it(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,30 @@ async def test_a_program_goes_on_for_nobody_who_was_not_there_meanwhile(site: Si
     assert told(await run(site, {"resume": kept}))["status"] == "ok"
 
 
+@pytest.mark.parametrize("mine", [True, False])
+async def test_of_a_program_whose_caller_goes_away_while_it_is_taken_out_nothing_is_kept(
+    site: Site, monkeypatch: pytest.MonkeyPatch, mine: bool
+) -> None:
+    """One that another call has taken out goes on."""
+    name, scripts = await parked(site), site.house.scripts
+    unpark, out, free = scripts.unpark, asyncio.Event(), asyncio.Event()
+
+    async def slow(*given: Any, **named: Any) -> Any:
+        found = await unpark(*given, **named)
+        out.set()
+        await free.wait()
+        return found if mine else None
+
+    monkeypatch.setattr(scripts, "unpark", slow)
+    calling = asyncio.create_task(run(site, {"resume": name}))
+    await asyncio.wait_for(out.wait(), 60)
+    calling.cancel()
+    await asyncio.sleep(0)
+    free.set()
+    await asyncio.wait([calling])
+    assert (scripts.live(now=site.house.now) == []) is mine
+
+
 async def test_a_definition_that_changed_while_a_program_waited_is_not_called(site: Site) -> None:
     """Its author has read another one, whoever has approved this one since."""
     name = await parked(site)
