@@ -91,6 +91,15 @@ class Debts:
         for debt in self._left.values():
             self._owing.add(debt)
             self._over.put((_FORMER, debt.decision), True)
+        self._possible = False
+
+    def are_possible(self, *, asked: bool) -> bool:
+        """Whether anything is or can be owed where planes ask by a configuration, or have by one before.
+
+        Those go on asking while it is built, and what they had asked by then is still under way.
+        """
+        self._possible = self._possible or asked
+        return self._possible or self.are_open
 
     @property
     def are_open(self) -> bool:

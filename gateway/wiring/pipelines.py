@@ -133,8 +133,8 @@ def pipelines(
     )
     visibility = Visibility(policy=policy, servers=rules.servers, clock=now)
     # Where planes ask, what they owe counts at every door; where none do, nobody looks.
-    asked = bool(planes) or carried.debts.are_open
-    runs = Indebted(store.runs, carried.debts) if asked else store.runs
+    owes = carried.debts.are_possible(asked=bool(planes))
+    runs = Indebted(store.runs, carried.debts) if owes else store.runs
     labels = Labeller(runs=runs, rules=rules)
     sensitive = Sensitive(detector_of(config.dlp), carried.values)
     duties = Duties(policy=policy, labels=labels, limits=carried.limits, sensitive=sensitive)

@@ -9,16 +9,22 @@ from typing import Any
 import pytest
 
 from gateway.domain.approvals import ApprovalState
+from gateway.domain.audit import AuditRecord
 from gateway.domain.identity import Client
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.trail import Trail
 from gateway.policy import reload
 from gateway.storage.identity.store import IdentityStores
-from gateway.wiring import departures
+from gateway.wiring import departures, pipelines
 from gateway.wiring.foundation import now
 from gateway.wiring.gateway import Gateway
 from tests.e2e.planes import registered
+from tests.pipeline.house import ALICE, UNHINTED
+from tests.pipeline.test_questions_of_planes import EDGE, WORST
 from tests.policy.test_policy_saved_meanwhile import nothing_is_told
 from tests.storage.identity.identities import user
 from tests.storage.test_approval_stores import question
+from tests.upstream.permits import permit_for
 from tests.wiring.test_saved_while_a_reload_builds import Place, running
 
 LONG_AGO = 1.0
@@ -113,3 +119,42 @@ async def test_since_when_a_plane_is_there_is_known(place: Place) -> None:
         place.write(planes={"authzen": both})
         await gateway.take_up()
         assert gateway._planes["other"] > came
+
+
+async def test_what_a_plane_comes_to_owe_while_it_is_being_removed_counts(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that ask do so by what is in force until something else is."""
+    monkeypatch.setattr(departures, "_EVERY_S", 3600.0)
+    made = registered(place.file.parent, edge={"servers": {"mail": "mail"}})
+    runs: list[Any] = []
+
+    def noting(**given: Any) -> Admission:
+        runs.append(given["runs"])
+        return Admission(**given)
+
+    monkeypatch.setattr(pipelines, "Admission", noting)
+    place.write(planes={"authzen": made})
+    async with running(place) as gateway:
+        run = await gateway._store.runs.of(ALICE, UNHINTED)
+
+        async def owe() -> None:
+            permit = replace(permit_for(), run=run, principal=ALICE)
+            trail = Trail(permit.call, clock=now, new_id=lambda: "1")
+            await gateway._carried.debts.owe(EDGE, permit, trail, WORST, nothing_stands_against)
+
+        build = gateway.build
+
+        async def built(*given: Any) -> Any:
+            found = await build(*given)
+            await owe()
+            return found
+
+        monkeypatch.setattr(gateway, "build", built)
+        place.write(planes={})
+        await gateway.take_up()
+        assert (await runs[-1].of(ALICE, UNHINTED)).label == WORST
+
+
+async def nothing_stands_against(_: AuditRecord) -> None:
+    """Say that it is on record."""
