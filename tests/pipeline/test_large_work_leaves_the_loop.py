@@ -23,6 +23,7 @@ from gateway.domain.flow import FlowReview, Run, RunId, Task
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Effect, ToolRule
 from gateway.domain.scripts import InScript, Script, ScriptId, ToolGrant
 from gateway.domain.tools import Kind, Profile
+from gateway.flow import templates
 from gateway.flow.provenance import Provenance
 from gateway.pipeline import (
     grants,
@@ -223,23 +224,28 @@ async def test_what_goes_through_a_large_call_leaves_the_loop(
     assert threading.get_ident() not in threads[name]
 
 
-@pytest.mark.parametrize(("templates", "leaves"), [(1, False), (8, True)])
+@pytest.mark.parametrize(
+    ("many", "length", "uri", "leaves"),
+    [(1, 100, 2_000, False), (8, 100, 2_000, True), (8, 1_900, 1, True), (8, 100, 1, False)],
+)
 async def test_a_uri_that_may_take_long_to_compare_leaves_the_loop_however_small_it_is(
-    monkeypatch: pytest.MonkeyPatch, templates: int, leaves: bool
+    monkeypatch: pytest.MonkeyPatch, many: int, length: int, uri: int, leaves: bool
 ):
+    """A pattern that is not remembered has to be made, which takes longer than to compare with it."""
     ran = set()
 
     def compared(template: str, uri: str) -> None:
         ran.add(threading.get_ident())
 
     monkeypatch.setattr(outgoing, "filled_in", compared)
+    monkeypatch.setattr(templates, "_compiled", pytest.fail)
     house = await led_house({})
-    shown = [f"x:y{{a}}{'x' * 100}{number}" for number in range(templates)]
+    shown = [f"x:y{{a}}{'x' * length}{number}" for number in range(many)]
     await house.show(*({"uriTemplate": one} for one in shown), kind=Kind.TEMPLATE)
     for one in shown:
         await house.approve(Kind.TEMPLATE, one)
     ran.clear()
-    await house.handle(house.request("resources/read", {"uri": "x:y" + "x" * 2_000}))
+    await house.handle(house.request("resources/read", {"uri": "x:y" + "x" * uri}))
     assert ran
     assert (threading.get_ident() not in ran) is leaves
 
