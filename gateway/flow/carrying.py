@@ -85,12 +85,13 @@ def secrets_of(run: Run, use: Use, knowledge: Knowledge, *, at_home: bool) -> It
     """
     if run.label.confidentiality is not Confidentiality.SECRET:
         return
+    texts = [*said_in(use.arguments), *(text for _, text in use.beside.texts)]
+    if not texts:
+        return  # what says nothing carries none, whatever is known of them
     if not knowledge.provenance.knows_secrets:
         yield _secret("$.*", ("",))
     home = use.server if at_home and use.effect is not None else ""
-    texts = [*said_in(use.arguments), *(text for _, text in use.beside.texts)]
-    found = knowledge.provenance.secrets_in(texts, home, knowledge.prompt or "")
-    if found:
+    if found := knowledge.provenance.secrets_in(texts, home, knowledge.prompt or ""):
         yield _secret("$", found)
 
 

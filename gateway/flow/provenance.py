@@ -5,6 +5,7 @@ Remembering costs next to nothing; a result is read when a later call first asks
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any, TypeVar
 
@@ -131,6 +132,8 @@ class Provenance:
         """What calls that may have been led write somewhere, and may read again."""
         if not complete:
             self._written.give_up()
+        self._led = False
+        """Whether a call that may have been led has written something: any answer from then on may tell of it."""
         self._search = self._search_in_lists = Search()
         """Of the question that is being answered."""
         self._missed = False
@@ -171,9 +174,8 @@ class Provenance:
     def octets(self) -> int:
         """About how many bytes this takes, whatever shape its results have."""
         said = len(self._said) * _ENTRY + self._said_octets
-        listed = 0
-        if self._listed.count and self._listed.is_counted_with(self):
-            listed = self._listed.octets
+        counted = self._listed.count and self._listed.is_counted_with(self)
+        listed = self._listed.octets if counted else 0
         kept = self._weight + self._written.octets + self.overheard.weight + self._secrets_octets
         return kept + said + listed
 
@@ -185,6 +187,7 @@ class Provenance:
         a secret, is one still.
         """
         self._written.give_up()
+        self._led = True
         self._said.clear()
         self._said_octets = 0
         self._missed = True
@@ -198,6 +201,7 @@ class Provenance:
         `clean`: whether the run had seen nothing untrusted by then.
         """
         if may_write(effect, clean=clean):
+            self._led = True
             self._written.add(said_in(arguments))
 
     def wrote(self, text: str) -> bool:
@@ -229,10 +233,15 @@ class Provenance:
                 Remark(source=source, level=level, texts=texts, asked=asked, arrived=arrived)
             )
 
-    def remember(self, answered: Answered) -> None:
-        """Keep a result for what is asked later."""
+    def remember(self, answered: Answered, *, led: bool = False) -> None:
+        """Keep a result for what is asked later.
+
+        `led`: whether a call may have written what it tells of while it was under way, and this was not told.
+        """
         if answered.clean and not self._missed and self._listed.is_complete:
             self._note_said(answered)
+        if answered.clean and (led or self._led):
+            answered = replace(answered, clean=False)
         level = answered.source.label.confidentiality
         if level is Confidentiality.SECRET:
             level = self._without_secrets(answered)
@@ -373,10 +382,8 @@ class Provenance:
 
     def seen(self, text: str) -> Source | None:
         """Return the newest result that has `text` as a value or an address, but did not ask it."""
-        for read in self._with(text):
-            if not read.carried.has(text, search=self._search):
-                return read.source
-        return None
+        shown = (r for r in self._with(text) if not r.carried.has(text, search=self._search))
+        return next((read.source for read in shown), None)
 
     def titles_of(self, text: str, server: str) -> Iterator[str]:
         """Yield what `server` calls the records that bear its id `text`, newest result first."""
@@ -404,9 +411,7 @@ class Provenance:
 
         What stands in `known`, the user's own prompt, is no secret from them.
         """
-        if not self._secrets:
-            return ()
-        told = folded(known)
+        told = folded(known) if self._secrets else b""
         hidden = {
             secret: record
             for secret, (record, its) in tuple(self._secrets.items())

@@ -102,8 +102,11 @@ class Questions:
             self.task(call, principal, run),
         )
         unproven = any(place.proof is Proof.NONE for place in flow.destinations)
+        # Of ids and tokens ours go out, unless a plane sends the message: found there, something was
+        # read; that it might be a secret which is not known is nothing found.
+        as_written = call.origin is OriginKind.PLANE
         told = any(
-            match.confidentiality >= Confidentiality.PRIVATE
+            match.confidentiality >= Confidentiality.PRIVATE and (match.record or as_written)
             for payload in flow.payload
             for match in payload.matches
         )

@@ -420,7 +420,8 @@ class Release:
             # What a program made of the answers to its calls, each of which is remembered by itself,
             # proves nothing about where it may go.
             if answered is not None and permit.call.server != OWN:
-                provenance.remember(answered)
+                elsewhere = permit.late is None and run.id != permit.run.id
+                provenance.remember(answered, led=elsewhere)
             if listed:
                 provenance.lists(listed)
             if given is not None:

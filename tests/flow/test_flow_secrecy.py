@@ -268,6 +268,12 @@ def test_where_secrets_are_not_known_everything_may_be_one() -> None:
     assert carried({"text": "hello"}, provenance) == ["$.*"]
 
 
+def test_what_says_nothing_carries_no_secret_that_is_not_known() -> None:
+    for nothing in ({}, {"note": None}, {"flag": True}):
+        found = ["$.*"] if nothing else []
+        assert carried(nothing, Provenance(knows_secrets=False)) == found
+
+
 def test_what_a_run_within_reads_the_whole_run_knows() -> None:
     whole = Provenance()
     read(Provenance(above=lambda: whole))

@@ -205,3 +205,27 @@ async def test_it_follows_what_the_server_gave(house):
     params = {"notifications": {"resourceSubscriptions": ["notes://1"], "toolsListChanged": True}}
     await house.handle(house.request("subscriptions/listen", params))
     assert len(house.server.saw) == 2
+
+
+FORGOTTEN = [
+    ("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}),
+    ("ping", {}),
+    ("tools/list", {"_meta": {"progressToken": 7}}),
+]
+
+
+@pytest.mark.parametrize(("method", "params"), FORGOTTEN)
+@pytest.mark.parametrize("id_", [1, "c0ffee00-1"])
+async def test_what_tells_nothing_tells_no_secret_that_was_forgotten(house, method, params, id_):
+    """After a restart, or after a result with more of them than are known apart."""
+    house.server.answer = lambda permit: result(permit, text("The key is AKIAQ3EGRRTYUZWXKLMN."))
+    await house.handle(house.call(profile=Profile.LEGACY))
+    house.memory._runs._of.clear()
+    house.server.saw.clear()
+    house.server.answer = lambda permit: result(permit, {"tools": []})
+    call = house.request(method, params, profile=Profile.LEGACY, id_=id_)
+    assert (await house.handle(call)).reply.code is None
+    assert len(house.server.saw) == 1
+    by_plane = await house.handle(replace(call, origin=OriginKind.PLANE))
+    says = id_ != 1 or "_meta" in params
+    assert by_plane.reply.code == ("denied" if says else None)

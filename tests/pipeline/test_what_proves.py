@@ -1,13 +1,16 @@
 """What a run's results prove to its later calls, through the whole pipeline."""
 
+from collections.abc import AsyncGenerator
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 import pytest
 
 from gateway.domain.approvals import Span
-from gateway.domain.calls import Form
+from gateway.domain.calls import Call, Form
 from gateway.domain.decisions import Verdict
+from gateway.domain.flow import NOWHERE
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Effect, ToolRule
 from gateway.domain.tools import Kind, Profile
 from gateway.flow import schemas
@@ -24,6 +27,7 @@ from tests.pipeline.house import (
     event,
     result,
     text,
+    whole,
 )
 
 PEOPLE = {
@@ -367,3 +371,57 @@ async def test_what_news_of_a_resource_name_is_no_word_of_the_users_whoever_was_
         await house.handle(house.call("search", {"where": name}))
     await is_led(house)
     assert await proofs(house, uri, "mail://inbox") == ["none untrusted", "task trusted"]
+
+
+PAYEE = {"structuredContent": {"payees": [{"payee_id": "P-7781"}]}, "content": []}
+
+
+async def under_way(house: House) -> tuple[AsyncGenerator[bytes, None], Call]:
+    """Begin a call whose server asks something on its stream; return the rest of that, and an answer."""
+    asks = event({"jsonrpc": "2.0", "id": "q1", **ASKED})
+    last = event({"jsonrpc": "2.0", "id": 1, "result": PAYEE})
+    house.server.answer = lambda permit: Events([asks, last]).answer()
+    reply = await house.pipeline.handle(house.call("search", {}, profile=Profile.LEGACY))
+    assert not isinstance(reply.body, bytes)
+    while b"q1" not in await anext(reply.body):
+        pass
+    house.server.answer = lambda permit: whole(b"", status=202)
+    told = {"action": "accept", "content": {"who": "P-7781"}}
+    answer = house.request("", told, form=Form.RESPONSE, id_="q1", profile=Profile.LEGACY)
+    return reply.body, answer
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "looked_up"),
+    [
+        ("nothing", True),
+        ("answers", False),
+        ("writes", False),
+        ("ends", False),
+        ("roams", False),
+    ],
+)
+async def test_nor_was_looked_up_what_a_led_run_can_have_asked_for_while_the_call_was_under_way(
+    meanwhile: str, looked_up: bool
+) -> None:
+    house = await interrupted(trusted=False)
+    await house.show({"name": "mail", "version": "1"}, kind=Kind.SERVER, profile=Profile.LEGACY)
+    for profile in Profile:
+        await house.approve_all(profile)
+    rest, answer = await under_way(house)
+    await is_led(house)
+    if meanwhile == "answers":
+        assert (await house.handle(answer)).reply.status == HTTPStatus.ACCEPTED
+    if meanwhile == "writes":
+        house.server.answer = lambda permit: result(permit, text("done"))
+        await house.handle(house.call("send", {"to": "P-7781"}))
+    if meanwhile == "roams":
+        run = await house.runs.of(ALICE, UNHINTED)
+        await house.runs.raise_label(run.id, STRICTEST_DEFAULT, None, heard=NOWHERE)
+    if meanwhile == "ends":
+        await house.runs.end((await house.runs.of(ALICE, UNHINTED)).id)
+    assert b"P-7781" in b"".join([part async for part in rest])
+    assert await proofs(house, "P-7781") == ["typed untrusted"]
+    asked = [q for q in house.rule.asked if q["phase"] == "call"][-1]
+    (found,) = asked["flow"]["destinations"]
+    assert (found["from"]["minted"], found["from"]["clean"]) == (True, looked_up)
