@@ -49,6 +49,8 @@ class _Kept:
         self.of = of
         """What its call is carried by."""
         self.pump: asyncio.Task[None] | None = None
+        self.look: asyncio.TimerHandle | None = None
+        """When it is looked at whether somebody has come back: one at a time, however often they do."""
 
     @property
     def goes_nowhere(self) -> bool:
@@ -170,20 +172,22 @@ class CallStreams:
         for name in left[:-MOST_LEFT]:
             self._forget(name)
         self._make_room(one.person)
-        self._look_again(nonce)
+        self._look_again(nonce, one)
 
-    def _look_again(self, nonce: str) -> None:
-        asyncio.get_running_loop().call_later(self._linger_s, self._forget_if_left, nonce)
+    def _look_again(self, nonce: str, one: _Kept) -> None:
+        if one.look is not None:
+            one.look.cancel()
+        loop = asyncio.get_running_loop()
+        one.look = loop.call_later(self._linger_s, self._forget_if_left, nonce, one)
 
-    def _forget_if_left(self, nonce: str) -> None:
-        one = self._kept.get(nonce)
-        if one is None or one.box.left_at is None:
+    def _forget_if_left(self, nonce: str, one: _Kept) -> None:
+        if one.box.left_at is None:
             return
         gone_s = asyncio.get_running_loop().time() - one.box.left_at
         if one.goes_nowhere and gone_s >= self._linger_s:
             self._forget(nonce)
         else:
-            self._look_again(nonce)
+            self._look_again(nonce, one)
 
     def _make_room(self, person: str) -> None:
         """Have `person` keep no more than one may, and those who keep most what all may."""
@@ -232,6 +236,8 @@ class CallStreams:
             del self._of[one.person], self._octets[one.person]
         one.box.grown = _nobody_counts
         one.box.close()
+        if one.look is not None:
+            one.look.cancel()
         if one.pump is not None:
             one.pump.cancel()
 

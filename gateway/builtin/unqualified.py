@@ -17,7 +17,7 @@ from gateway.builtin.offers import Offers
 from gateway.domain.calls import Call, CallId, Form, Message, Reply
 from gateway.domain.nodes import weight
 from gateway.domain.tools import OWN, Kind, Profile, UpstreamId
-from gateway.turns import finished
+from gateway.turns import finished, in_steps
 from gateway.wire import jsontext
 from gateway.wire.elicitation import ways_to_ask
 from gateway.wire.extensions import with_params
@@ -186,10 +186,12 @@ class Unqualified:
             result = await self._looked(call, TOOLS_CALL, arguments)
             told = json.loads(result["content"][0]["text"]) if result else {}
             found: list[str] = told.get("candidates", {}).get(name, [])
-        else:
-            listed = (await self._looked(call, "prompts/list", {})).get("prompts", [])
-            targets = {one["name"]: self._offers.find(Kind.PROMPT, one["name"]) for one in listed}
-            found = [each for each, of in targets.items() if of is not None and of.name == name]
+            return found
+        listed = (await self._looked(call, "prompts/list", {})).get("prompts", [])
+        found = []
+        async for some in in_steps(listed):
+            targets = {one["name"]: self._offers.find(Kind.PROMPT, one["name"]) for one in some}
+            found += [each for each, of in targets.items() if of is not None and of.name == name]
         return found
 
     async def _looked(
@@ -209,7 +211,8 @@ class Unqualified:
         reply = await self._carry(look)
         if reply.code is not None or not isinstance(reply.body, bytes):
             return {}
-        result: Mapping[str, Any] = json.loads(reply.body).get("result", {})
+        told = await finished(call.asker, weight(reply.body), json.loads, reply.body)
+        result: Mapping[str, Any] = told.get("result", {})
         return {} if result.get("isError") else result
 
 

@@ -500,6 +500,34 @@ async def test_what_is_over_is_kept_for_a_moment() -> None:
     await streams.aclose()
 
 
+async def test_of_a_stream_that_is_returned_to_ever_again_one_look_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waiting: list[asyncio.TimerHandle] = []
+    loop = asyncio.get_running_loop()
+    later = loop.call_later
+
+    def noted(after_s: float, *work: Any) -> asyncio.TimerHandle:
+        timer = later(after_s, *work)
+        if after_s == call_streams.LINGER_S:
+            waiting.append(timer)
+        return timer
+
+    monkeypatch.setattr(loop, "call_later", noted)
+    streams = streams_with()
+    body, id_ = await begin(streams, ME, parts_of('"a"'))
+    await body.aclose()
+    for _ in range(50):
+        rest = streams.asked_again(ME, id_)
+        assert rest is not None
+        await anext(rest)
+        await rest.aclose()
+    assert (len(waiting), sum(not one.cancelled() for one in waiting)) == (51, 1)
+    streams.end(ME)
+    assert all(one.cancelled() for one in waiting)
+    await streams.aclose()
+
+
 async def test_a_server_is_read_no_further_ahead_than_there_is_room() -> None:
     streams, taken = streams_with(linger_s=0.01), []
 

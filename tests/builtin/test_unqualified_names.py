@@ -7,6 +7,7 @@ import threading
 import tracemalloc
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -217,6 +218,27 @@ async def test_a_prompt_is_no_different(site: Site) -> None:
     assert "douane-name" in asked["inputRequests"]
     got = await site.ask("prompts/get", {"name": "sum_up", **FORMS, **chosen("notes__sum_up")})
     assert got.json["result"]["messages"] == []
+
+
+@pytest.mark.parametrize(("described", "leaves"), [(1, False), (20_000, True)])
+async def test_what_may_be_meant_is_read_out_of_a_long_list_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch, site: Site, described: int, leaves: bool
+) -> None:
+    for number in range(50):
+        shown = {"name": f"p{number}", "description": "d" * described}
+        await site.show(MAIL, shown, kind=Kind.PROMPT)
+    read: set[bool] = set()
+    here = threading.get_ident()
+
+    def noted(text: bytes) -> Any:
+        read.add(threading.get_ident() != here)
+        return json.loads(text)
+
+    monkeypatch.setattr(unqualified, "json", SimpleNamespace(loads=noted))
+    refused = await site.ask("prompts/get", {"name": "p49"})
+    reasons = refused.json["error"]["data"]["reasons"]
+    assert [one["message"] for one in reasons] == ["mail__p49 may be meant"]
+    assert read == {leaves}
 
 
 class Session:
