@@ -31,8 +31,9 @@ class Bounds:
     stall_s: float = 60.0
     """How long a client may leave what was sent to it unread."""
     half_bytes: int = 64 * 1024**2
-    """Of all requests together that have begun and are not whole; beyond it the one that began first is
-    refused. What the gateway reads for its principals is bounded by itself, far below."""
+    """Of all requests together that have begun and are not whole, and of what has come behind those that
+    are not answered yet; beyond it the one that began first is refused. What the gateway reads for its
+    principals is bounded by itself, far below."""
     unread_bytes: int = 16 * 1024**2
     """Of all clients together; beyond it the one that has not read for longest is let go."""
 
@@ -48,14 +49,16 @@ class One(Protocol):
         """End it: its client does not read."""
 
     def refuse_half(self) -> None:
-        """Refuse a request that is not whole, and keep nothing of it."""
+        """Refuse a request that is not whole, or has more behind it, and keep nothing of it."""
 
     def give_place(self) -> None:
         """Close for somebody new, and count no more."""
 
 
 class Halves:
-    """How many bytes have come of requests that are not whole: strangers can leave them so."""
+    """How many bytes have come that nobody reads yet, of requests that are not whole and behind those that
+    are not answered: whoever sends them can leave it at that.
+    """
 
     def __init__(self, most: int) -> None:
         self._most: Final = most

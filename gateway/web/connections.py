@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
         """Of the request that is answered, as long as it is not whole."""
         self._left_bytes = 0
         self._half_bytes = 0
-        """Of a request that is not whole, as far as the listener was told."""
+        """Of a request that is not whole, or behind one that is answered, as far as the listener was told."""
         self._is_stopped = False
         self.is_full = False
         self._taken: asyncio.Future[None] | None = None
@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def refuse_half(self) -> None:
-        """Refuse a request that is not whole: others need the room."""
+        """Refuse a request that is not whole, or more than is answered: others need the room."""
         self._beside.discard(self)
         self._half_bytes = 0
         self._unread = bytearray()
@@ -156,6 +156,7 @@ class Connection(asyncio.Protocol):
             self._read_body(self._exchange, self._body, data)
         else:
             self._unread += data
+            self._keeps_half(len(self._unread))
             self._gate()
 
     def pause_writing(self) -> None:
@@ -244,9 +245,9 @@ class Connection(asyncio.Protocol):
             if not body.ended:
                 self._keeps_half(self._half_bytes + len(piece))
         if body.ended:
-            self._keeps_half(0)
             self._body = self._due = None
             self._unread += body.rest
+            self._keeps_half(len(self._unread))
             exchange.end()
             if exchange.is_complete:
                 self._next()

@@ -343,6 +343,25 @@ async def test_requests_that_are_half_said_share_a_room(begun: str):
     assert at.shared.halves._kept == {}
 
 
+@pytest.mark.parametrize(
+    "asked", [GET.replace(b"/", b"/held", 1), POST.replace(b"/", b"/held", 1) + b"0123456789"]
+)
+async def test_what_comes_behind_a_request_that_waits_shares_that_room(asked: bytes):
+    bounds = replace(BOUNDS, connections=9, half_bytes=3000)
+    async with listening(bounds) as at, AsyncExitStack() as stack:
+        *clients, other = [await stack.enter_async_context(at.client()) for _ in range(4)]
+        for number, client in enumerate(clients):
+            # Together with what is waited for, and after it.
+            for piece in (asked + b"x" * 600, b"x" * 600):
+                client.writer.write(piece)
+                assert await other.ask(GET) == 200  # by then that was read
+                assert at.shared.halves._octets == at.ahead() <= 3000
+            assert at.refused == ["busy"] * (number == 2)
+        assert await clients[0].status() == 503
+        await clients[0].ends()
+    assert at.shared.halves._kept == {}
+
+
 async def test_a_connection_that_is_gone_keeps_no_head():
     async with listening() as at:
         async with at.client() as client:
