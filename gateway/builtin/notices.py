@@ -52,8 +52,6 @@ _SETTLE_S: Final = 0.05
 _RECHECK_S: Final = 30.0
 """After how long a stream that nothing was said on is asked if its token still holds."""
 _AFTER: Final = "last-event-id"
-_MOST_AGAIN: Final = 10_000
-"""Calls that were refused leave theirs behind."""
 _MOST_STREAMS: Final = 200
 """Of one person: each is looked at whenever anything changes, and is a connection."""
 _BEGUN: Final = ServerEvent(raw=b"", data=None)
@@ -137,8 +135,6 @@ class Notices:
         if not self.calls.is_ours(after):
             return call
         self._again[call.id] = after
-        while len(self._again) > _MOST_AGAIN:
-            del self._again[next(iter(self._again))]
         return replace(call, headers=tuple(one for one in call.headers if one[0] != _AFTER))
 
     async def stream(self, permit: Permit) -> AsyncGenerator[ServerEvent, None]:
@@ -257,7 +253,11 @@ class Notices:
         self.calls.end(_of_calls(permit))
 
     def missing(self, call: str) -> Sequence[str]:
-        """Return, once, what the session of a stream that was opened by `call` is to hear of again."""
+        """Return, once, what the session of a stream that was opened by `call` is to hear of again.
+
+        Nothing is kept of `call` then, whether or not its stream was opened.
+        """
+        self._again.pop(call, None)
         return self._missing.pop(call, ())
 
     def abandon(self, call: str) -> None:

@@ -172,6 +172,18 @@ async def test_nobody_else_gets_the_rest(site: Site, changed: dict[str, Any]) ->
         assert not other.ended.is_set()
 
 
+async def test_of_who_comes_back_and_is_refused_nothing_is_kept(site: Site) -> None:
+    Working(site)
+    async with calling(site) as first:
+        pass
+    nonce = first.ids[-1].rpartition("-")[0]
+    call = site.call("GET", form=Form.STREAM, id_=None, **LEGACY)  # it names no session
+    headers = (("last-event-id", f"{nonce}-{'1' * 8_000}"),)
+    reply = await site.aggregate.handle(replace(call, headers=headers))
+    assert reply.code == "protocol_error"
+    assert site.notices._again == {}
+
+
 async def test_a_session_that_has_ended_gives_nothing_more(site: Site) -> None:
     server = Working(site)
     async with calling(site) as first:
