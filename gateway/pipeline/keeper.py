@@ -24,7 +24,7 @@ from gateway.pins.diff import pin_question
 from gateway.pins.names import tools_elsewhere
 from gateway.pins.visible import visible
 from gateway.ports import AuditLog, Clock, PinStore, PolicyEngine
-from gateway.turns import QUICK_NODES, finished
+from gateway.turns import QUICK_NODES, finished, in_steps
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +36,10 @@ _MOST_TOLD_AT_ONCE = 100
 
 _MOST_PINS = 10_000
 """Of one kind, of one server: pages that never end must not fill the disk."""
+
+
+_MOST_NOTED_AT_ONCE = 256
+"""Changes in one transaction: what others have to record waits for it."""
 
 
 class PinKeeper:
@@ -78,7 +82,7 @@ class PinKeeper:
         no pin, however many there are.
         """
         shown, refused = await self._compared(server, profile, kind, items, server_version)
-        known = self._known(server, profile, kind)
+        known = await self._known(server, profile, kind)
         apart = [one.name for one in refused]
         apart += [one.target.name for one in shown if _is_outdone(known.get(one.target.name), one)]
         return frozenset(name if name in known else "" for name in apart)
@@ -100,7 +104,7 @@ class PinKeeper:
         An item that cannot be pinned, because it is malformed or ambiguous, is none.
 
         Raises:
-            AuditUnavailable: A change could not be recorded; nothing of it was stored.
+            AuditUnavailable: A change could not be recorded; nothing of it, or of any after it, was stored.
 
         """
         return (await self._compared(server, profile, kind, items, server_version))[0]
@@ -116,7 +120,7 @@ class PinKeeper:
         """Return what `compare` does, and the items that cannot be pinned."""
         if server_version:
             self._versions[server, profile] = server_version
-        known = self._known(server, profile, kind)
+        known = await self._known(server, profile, kind)
         reading = await finished(
             f"what {server} shows",
             amount(items, QUICK_NODES),
@@ -132,36 +136,38 @@ class PinKeeper:
                 approved=frozenset(name for name, pin in known.items() if pin.approved is not None),
             ),
         )
-        known = self._known(server, profile, kind)
+        known = await self._known(server, profile, kind)
         shown, beyond = _that_fit(reading.manifests, known)
         rejected = (*beyond, *reading.rejected)
         await self._tell_rejected(server, kind, _that_are_told(rejected))
         changed = [
             manifest
-            for manifest in shown
+            async for some in in_steps(shown)
+            for manifest in some
             if (pin := known.get(manifest.target.name)) is None
             or not manifest.is_same(pin.observed)
         ]
         if changed:
-            await self._note(changed)
+            elsewhere = tools_elsewhere(self._pins.all(), server)
+            for start in range(0, len(changed), _MOST_NOTED_AT_ONCE):
+                await self._note(changed[start : start + _MOST_NOTED_AT_ONCE], elsewhere)
         return shown, rejected
 
-    def _known(self, server: UpstreamId, profile: Profile, kind: Kind) -> dict[str, Pin]:
+    async def _known(self, server: UpstreamId, profile: Profile, kind: Kind) -> dict[str, Pin]:
         return {
             pin.target.name: pin
-            for pin in self._pins.all(server)
+            async for some in in_steps(self._pins.all(server))
+            for pin in some
             if pin.profile is profile and pin.target.kind is kind
         }
 
-    async def _note(self, manifests: Sequence[Manifest]) -> None:
+    async def _note(self, manifests: Sequence[Manifest], elsewhere: frozenset[str]) -> None:
         now = self._clock()
-        pins = self._pins.all()
-        elsewhere = {s: tools_elsewhere(pins, s) for s in {m.target.server for m in manifests}}
         sightings = []
         for manifest in manifests:
             pin = self._pins.find(manifest.target, manifest.profile)
             beside = None if pin is None else pin.approved or pin.observed
-            question = await _question(beside, manifest, elsewhere[manifest.target.server])
+            question = await _question(beside, manifest, elsewhere)
             moved = _has_moved(pin, manifest)
             # Policy judges what changed in a definition; whose it is only a person can judge.
             disposition = Disposition.HOLD if moved else await self._disposition(question)

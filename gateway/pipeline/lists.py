@@ -77,8 +77,13 @@ class ListFilter:
         if kind is Kind.RESOURCE:
             return await self._resources(permit, items, masker_for)
         compared = await self._keeper.compare(call.server, call.profile, kind, items)
-        found = [(one.target, self._pins.find(one.target, call.profile)) for one in compared]
-        usable = [(t, pin) for t, pin in found if pin is not None and self.is_served(pin)]
+        usable = [
+            (one.target, pin)
+            async for some in in_steps(compared)
+            for one in some
+            if (pin := self._pins.find(one.target, call.profile)) is not None
+            if self.is_served(pin)
+        ]
         visible = await self._visibility.of(call, permit.principal, usable)
         hosts = self._portable.get(call.server, ()) if kind is Kind.TOOL else ()
         shown: list[Mapping[str, Any]] = [
