@@ -1,6 +1,7 @@
 """What people do with questions about calls: look at them, say yes, say no."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -27,6 +28,9 @@ _SPANS = {
     Span.STANDING: "for good: for every call of this client for the same person to the same places",
 }
 """What a record says of an answer that is for more than one call."""
+
+_A_CALLERS = re.compile(r"[^A-Za-z0-9_./-]")
+"""What stands in the names of resources as sources have them, which a caller may have made up."""
 
 
 class ApprovalDesk:
@@ -138,8 +142,7 @@ class ApprovalDesk:
             "arguments": told,
             "label": request.label.words,
             "sources": [
-                {"server": source.server, "tool": source.tool, "record": source.record}
-                for source in self._sources(request.run)
+                _source_row(source, shown=told is not None) for source in self._sources(request.run)
             ],
             "evidence": [] if told is None else list(request.evidence),
             "reasons": [{"code": one.code, "message": one.message} for one in request.reasons],
@@ -361,6 +364,13 @@ class ApprovalDesk:
     def is_own(self, person: Person, request: ApprovalRequest) -> bool:
         """Whether the call is this person's, under whatever account they come."""
         return is_own(person, request, self._issuer)
+
+
+def _source_row(source: Source, *, shown: bool) -> Row:
+    """Return a result that a run has seen; its name, where a caller may have made it up, only if `shown`."""
+    named = shown or _A_CALLERS.search(source.tool) is None
+    tool = source.tool if named else "a resource"
+    return {"server": source.server, "tool": tool, "record": source.record}
 
 
 def _waits(one: Approval) -> bool:

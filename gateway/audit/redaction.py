@@ -25,7 +25,8 @@ _DEEPEST = 32
 
 # What is no plain identifier may be data itself, such as an address that maps to something.
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}", re.ASCII)
-_PLAIN_TARGET = re.compile(r"[A-Za-z0-9_./-]{1,128}", re.ASCII)
+# A resource's name without a scheme is quoted from the first, so that it passes for no tool's.
+_AS_IT_IS = re.compile(r"[A-Za-z0-9_./-]{1,128}|\['[A-Za-z0-9_./-]{1,128}'\]", re.ASCII)
 _NAME_OF_SECRET = re.compile(
     r"passw|passphrase|pwd|secret|token|apikey|privatekey|accesskey|signingkey|credential"
     r"|authorization|cookie|otp$|^pin$|^auth$|bearer|codeverifier|webhook"
@@ -297,7 +298,7 @@ def quoted_source(told: Any) -> Mapping[str, Any] | None:
     if not isinstance(told, Mapping):
         return None
     name = told.get("tool")
-    if not isinstance(name, str) or _PLAIN_TARGET.fullmatch(name):
+    if not isinstance(name, str) or _AS_IT_IS.fullmatch(name):
         return told
     return {**told, "tool": quoted_name(name)}
 
@@ -305,7 +306,9 @@ def quoted_source(told: Any) -> Mapping[str, Any] | None:
 def unquoted_source(told: Any) -> Any:
     """Return what is told of a source as it was before `quoted_source`, where that can be read."""
     name = told.get("tool") if isinstance(told, Mapping) else None
-    if not isinstance(name, str) or not (name.startswith(_QUOTED) and name.endswith("']")):
+    if not isinstance(name, str) or _AS_IT_IS.fullmatch(name):
+        return told
+    if not (name.startswith(_QUOTED) and name.endswith("']")):
         return told
     return {**told, "tool": _unquoted(name[len(_QUOTED) : -len("']")])}
 

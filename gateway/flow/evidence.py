@@ -1,6 +1,6 @@
 """What a flow review says, as sentences for the person who is asked."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from gateway.domain.flow import Chosen, Destination, FlowReview, Proof, Source, untrusted_by
 from gateway.domain.labels import Confidentiality, Integrity, Label
@@ -13,14 +13,15 @@ _MOST = 40
 """Sentences. A person reads no more."""
 
 
-def sentences(review: FlowReview) -> tuple[str, ...]:
+def sentences(review: FlowReview, written: Callable[[str], str] = str) -> tuple[str, ...]:
     """Return a sentence for each thing that a person should know before they say yes.
 
-    They quote the call's destinations and links, so they are for whoever may see its arguments.
+    They quote the call's destinations and links, each as its caller has `written` it and then cut,
+    so they are for whoever may see its arguments.
     """
     told = [
-        *(_about(destination, "") for destination in review.destinations),
-        *(_about(link, "the link ") for link in review.links),
+        *(_about(destination, "", written) for destination in review.destinations),
+        *(_about(link, "the link ", written) for link in review.links),
         *_carried(review),
         *_run(review),
     ]
@@ -31,8 +32,8 @@ def sentences(review: FlowReview) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _about(destination: Destination, what: str) -> str:
-    named = f"{what}{quoted(destination.value)} ({destination.path})"
+def _about(destination: Destination, what: str, written: Callable[[str], str]) -> str:
+    named = f"{what}{quoted(written(destination.value))} ({destination.path})"
     sentence = f"{named} {_why(destination)}"
     return sentence[:1].upper() + sentence[1:]
 

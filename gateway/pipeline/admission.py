@@ -433,10 +433,11 @@ class Admission:
             return known
         # Before anything is looked up: what changes meanwhile has changed for the next call.
         epoch = self._epoch.now
-        pin = self._pin(pin_target(target, params), call.profile)
-        is_named = kind is not Kind.RESOURCE or self._questions.is_given(
-            call, principal, target.name
-        )
+        pinned = pin_target(target, params)
+        pin = self._pin(pinned, call.profile)
+        is_named = pinned.kind is not Kind.TEMPLATE or pin is not None
+        if kind is Kind.RESOURCE:
+            is_named = self._questions.is_given(call, principal, target.name)
         digest = shown_digest(pin)
         trail.target(target, digest, said(call.message, call.written), is_named=is_named)
         if pin is not None and all(await self._visibility.of(call, principal, [(target, pin)])):

@@ -310,6 +310,7 @@ class Approvals:
         self, access: AccessRequest, decision: Decision, bound: Bound
     ) -> ApprovalRequest:
         principal, now = access.principal, self._clock()
+        written = access.call.as_written
         places = standing_places(access)
         theirs = bool(principal.user_id) and await self._is_theirs(access)
         asked = ApprovalRequest(
@@ -328,35 +329,28 @@ class Approvals:
             carried=bound.carried,
             label=access.run.label,
             reasons=decision.reasons,
-            evidence=tuple(
-                map(
-                    access.call.as_written,
-                    (
-                        *answering(access),
-                        *sentences(access.review),
-                        *self._history(access, places),
-                    ),
-                )
+            evidence=(
+                *map(written, answering(access)),
+                *sentences(access.review, written),
+                *self._history(access, places or frozenset()),
             ),
             decision_id=decision.id,
             policy_digest=decision.policy_digest,
             self_approval=theirs,
             asked_at=now,
             expires_at=now + self._rules.expire_s,
-            places=()
-            if places is None
-            else tuple(sorted((path, access.call.as_written(shown)) for path, shown in places)),
+            places=tuple(sorted((path, written(text)) for path, text in places or ())),
             may_stand=places is not None and await may_stand(access, self._policy),
             question=jsontext.write_octets(access.asked) if theirs else b"",
             plane=self._plane(access),
         )
         return self._after(self._store.earlier(asked), asked)
 
-    def _history(self, access: AccessRequest, places: Places | None) -> Iterator[str]:
+    def _history(self, access: AccessRequest, places: Places) -> Iterator[str]:
         """Yield whose yes let the same agent go there before."""
         given = self._store.yeses(access.principal.key) if places else ()
         same = [one for one in given if one.request.target == access.target]
-        return history(places or frozenset(), same)
+        return history(places, same, access.call)
 
     @staticmethod
     def _after(earlier: Approval | None, asked: ApprovalRequest) -> ApprovalRequest:

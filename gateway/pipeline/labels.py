@@ -6,6 +6,7 @@ from typing import Any
 
 from gateway.domain.calls import Permit
 from gateway.domain.decisions import Decision, Duty
+from gateway.domain.document import quoted_name
 from gateway.domain.flow import NOWHERE, Run, RunHint, RunId, Source, source_name
 from gateway.domain.labels import BOTTOM, Confidentiality, Integrity, Label
 from gateway.domain.nodes import most_nodes
@@ -152,7 +153,11 @@ def source_of(permit: Permit, label: Label, record: str) -> Source:
     if permit.access is None:
         server, name = permit.call.server, permit.call.message.method
     else:
-        server, name = permit.access.target.server, permit.access.target.name
+        target = permit.access.target
+        server, name = target.server, target.name
+        # Without a scheme it is no URI, and is not to pass for a tool's name.
+        if target.kind is Kind.RESOURCE and ":" not in name:
+            name = quoted_name(name)
     return Source(server=server, tool=source_name(name), record=record, label=label)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from gateway.domain.approvals import Approval
-from gateway.domain.calls import AccessRequest
+from gateway.domain.calls import AccessRequest, Call
 from gateway.domain.decisions import Verdict
 from gateway.domain.flow import Run
 from gateway.domain.identity import Principal
@@ -68,15 +68,17 @@ async def may_stand(access: AccessRequest, policy: PolicyEngine) -> bool:
     return decision.verdict is Verdict.ALLOW
 
 
-def history(places: Places, yeses: Sequence[Approval]) -> Iterator[str]:
-    """Yield, for people, who has let the same agent send to the same places with the same tool."""
+def history(places: Places, yeses: Sequence[Approval], call: Call) -> Iterator[str]:
+    """Yield, for people, who has let the same agent send to the same places with the same tool as `call`.
+
+    Which are the same is told by their values: a token is another one's in another run.
+    """
     for place in sorted(places)[:_MOST_TOLD]:
         given = [one for one in yeses if place in one.request.places]
         if given:
             last = given[-1]
             day = datetime.fromtimestamp(last.at or 0.0, UTC).date().isoformat()
             times = "once" if len(given) == 1 else f"{len(given)} times"
-            yield (
-                f"Before, a person let this agent send to {quoted(place[1])} with this tool {times}, "
-                f"last {last.by} on {day}."
-            )
+            to = quoted(call.as_written(place[1]))
+            told = f"Before, a person let this agent send to {to} with this tool {times}"
+            yield f"{told}, last {last.by} on {day}."

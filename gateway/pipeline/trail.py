@@ -37,7 +37,7 @@ _JOINS = (
 
 _OF_PLANES = ("plane", "request_id")
 _NAMES = "uri"
-"""What names a target that has its name from whoever calls: a resource."""
+"""What names a target that has its name from whoever calls: a resource, or a template to complete."""
 
 
 class Carried:
@@ -128,7 +128,8 @@ class Trail:
         """Whether an outcome was made of it, which is on record once it was handed to the log."""
         self.is_late = False
         """Whether the answer is late: the outcome is recorded when that has come."""
-        self._is_named = True
+        self._made_up: Kind | None = None
+        """Of what kind a target is that has its name from whoever calls."""
         self.tool = ""
         """Which tool it is about, if it is about one: by that one's level it is written down."""
         self._taken = None
@@ -201,7 +202,7 @@ class Trail:
         much an argument as all else that they say, and kept as such.
         """
         self.tool = target.name if target.kind is Kind.TOOL else ""
-        self._is_named = is_named
+        self._made_up = None if is_named else target.kind
         self._fields["target"] = target.name if is_named else quoted_name(target.name)
         self._fields["arguments"] = arguments
         if pin_digest:
@@ -395,8 +396,9 @@ class Trail:
     @arguments.setter
     def arguments(self, told: Any) -> None:
         self._fields["arguments"] = told
-        if not self._is_named:
-            self._fields["target"] = quoted_name(str(told.get(_NAMES, "")))
+        if self._made_up is not None:
+            holder = told.get("ref", {}) if self._made_up is Kind.COMPLETION else told
+            self._fields["target"] = quoted_name(str(holder.get(_NAMES, "")))
 
     @property
     def told_target(self) -> str:

@@ -73,6 +73,8 @@ class Desk:
         self.store = MemoryApprovalStore(ApprovalRules(expire_s=60.0))
         self.now = NOW
         self.lapsed = ""
+        self.read = SOURCE
+        """What the run of the question has read."""
         self.rules = ApprovalRules(expire_s=60.0, standing_s=1000.0)
         self.answers = MemoryStandingAnswers()
         self.claims = ProcessClaims(clock=lambda: self.now)
@@ -100,7 +102,7 @@ class Desk:
             self.store,
             journal,
             clients=self.clients,
-            sources=lambda run: (SOURCE,) if run == "r_1" else (),
+            sources=lambda run: (self.read,) if run == "r_1" else (),
             issuer=URL,
             clock=lambda: self.now,
             lapsed=lambda _: self.lapsed,
@@ -248,6 +250,16 @@ async def test_who_may_not_answer_does_not_see_what_the_call_says(who: Person) -
     assert "user:" in row["withheld"] or "somebody else's answer" in row["withheld"]
     assert "eve@outside.example" not in str(row)
     assert desk.log.records == []
+
+
+@pytest.mark.parametrize("name", ["notes://by/Merger", "['by/Merger']"])
+async def test_who_may_not_answer_does_not_see_what_an_earlier_call_said(name: str) -> None:
+    desk = await Desk().ask()
+    desk.read = replace(SOURCE, tool=name)
+    row = await desk.desk.show(OTTO, approval="a")
+    assert row["sources"] == [{"server": "web", "tool": "a resource", "record": "r7"}]
+    row = await desk.desk.show(ADA, approval="a")
+    assert row["sources"] == [{"server": "web", "tool": name, "record": "r7"}]
 
 
 async def test_once_it_is_answered_nobody_sees_what_the_call_says() -> None:

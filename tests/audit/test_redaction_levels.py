@@ -20,6 +20,8 @@ from gateway.audit.redaction import (
     Levels,
     Redaction,
     ServerLevels,
+    quoted_source,
+    unquoted_source,
 )
 from gateway.domain.audit import AuditRecord, RecordKind
 from gateway.domain.paths import parse_path
@@ -480,3 +482,9 @@ def test_what_is_harmless_at_one_level_is_looked_at_again_at_another():
         record = AuditRecord(kind=RecordKind.OUTCOME, time=1.0, id="a1", fields=fields)
         kept.append(b"alice" in encoder.encode(record).body)
     assert kept == [True, False]
+
+
+@pytest.mark.parametrize("name", ["read", "by/one", "['by/one']", "memo:one", "['a b']", "a 'b"])
+def test_what_was_quoted_is_read_as_it_was(name: str) -> None:
+    told = {"server": "notes", "tool": name, "record": "r3"}
+    assert unquoted_source(quoted_source(told)) == told

@@ -128,6 +128,19 @@ async def test_whoever_is_asked_is_shown_the_token(house: House) -> None:
     assert IBAN not in shown
 
 
+async def test_whoever_is_asked_is_shown_no_part_of_what_a_token_stands_for(house: House) -> None:
+    """Of a long destination only its beginning is quoted, in which a value may end."""
+    house.rule.says = lambda q: (
+        decision(Verdict.ASK, "outside") if q["phase"] == "call" and q["arguments"] else says(q)
+    )
+    await reads(house, f"pay {IBAN}", who="emma")
+    to = f"{'x' * 185} <IBAN:1>"
+    await house.handle(house.call("send", {"to": to, "body": "x"}, who="emma"))
+    (request,) = [one.request for one in house.approvals.all(now=house.now)]
+    assert f'"{to}" ($.to)' in repr(request.evidence)
+    assert IBAN[:9] not in repr((request.places, request.evidence, request.reasons))
+
+
 async def test_a_call_to_the_gateway_itself_keeps_its_tokens(house: House) -> None:
     """A program that had the value could spell it out for whoever wrote it."""
     await reads(house, f"pay {IBAN}")

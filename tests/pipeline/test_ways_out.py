@@ -140,8 +140,9 @@ async def calls_what_waits(house: House) -> None:
     ],
     ids=["a destination", "a link", "a server's question", "what waits"],
 )
+@pytest.mark.parametrize("named", [MADE_UP, "by/Merger-with-Oakland"], ids=["a URI", "no URI"])
 async def test_wherever_a_source_that_a_caller_named_is_told_it_is_not_in_clear(
-    goes_on: Callable[[House], Awaitable[None]],
+    goes_on: Callable[[House], Awaitable[None]], named: str
 ) -> None:
     rule = ToolRule(effect=Effect.EGRESS, destination=("to",), payload=("body",))
     tools = {"search": ToolRule(effect=Effect.READ, result=STRICTEST_DEFAULT), "send": rule}
@@ -149,9 +150,9 @@ async def test_wherever_a_source_that_a_caller_named_is_told_it_is_not_in_clear(
     await house.approve_all(Profile.LEGACY)
     await house.show({"name": "send", "inputSchema": {"type": "object"}}, profile=Profile.LEGACY)
     await house.approve(Kind.TOOL, "send", Profile.LEGACY)
-    read = {"contents": [{"uri": MADE_UP, "text": SHOWN}]}
+    read = {"contents": [{"uri": named, "text": SHOWN}]}
     house.server.answer = lambda permit: result(permit, read)
-    await house.handle(house.request("resources/read", {"uri": MADE_UP}, profile=Profile.LEGACY))
+    await house.handle(house.request("resources/read", {"uri": named}, profile=Profile.LEGACY))
     before = len(house.audit.entries)
     await goes_on(house)
     said = b"".join(entry.body for entry in house.audit.entries[before:]).decode()
@@ -267,6 +268,22 @@ async def test_every_value_that_a_caller_chooses_is_looked_at_and_hidden(house, 
     assert {m["confidentiality"] for p in flow["payload"] for m in p["matches"]} == {"private"}
     assert "arguments_hmac" in written(house)
     assert "merger" not in written(house)
+
+
+@pytest.mark.parametrize("uri", [MADE_UP, "by/Merger-with-Oakland"])
+async def test_a_template_that_a_caller_made_up_is_not_on_record_in_clear(house, uri):
+    def asking(of: str) -> Mapping[str, Any]:
+        ref = {"type": "ref/resource", "uri": of}
+        return {"ref": ref, "argument": {"name": "name", "value": "k"}}
+
+    seen = await house.handle(house.request("completion/complete", asking(uri)))
+    assert seen.code == "unknown_tool"
+    assert house.last["target"].startswith(f"['{uri[:10]}")
+    assert '"target":"[\'h1:' in written(house)
+    assert "Oakland" not in written(house)
+    house.server.answer = lambda permit: result(permit, {"completion": {"values": []}})
+    await house.handle(house.request("completion/complete", asking(TEMPLATE)))
+    assert f'"target":"{TEMPLATE}"' in written(house)
 
 
 @pytest.mark.parametrize("said", [1, None, {}, "x"])
