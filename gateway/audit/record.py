@@ -48,7 +48,7 @@ _OURS = frozenset(
         "log_id", "id", "time", "kind", "principal", "effect", "pin_digest", "arguments_hmac",
         "arguments", "roles", "source_ip", "token_id", "label_before", "label_because", "label_after", "owes", "sources",
         "destinations", "verdict", "policy_digest", "config_digest", "decision_id",
-        "approval_id", "run", "origin", "parent", "script_sha256", "seq", "upstream_status",
+        "approval_id", "run", "origin", "script_sha256", "seq", "upstream_status",
         "result_hmac", "result_bytes", "duration_us", "trace_id", "parent_span",
     )
 )  # fmt: skip
@@ -73,8 +73,9 @@ _STANDING = frozenset({"arguments", "destinations", "sources"})
 _CLIPPED_CHARACTERS = 240
 _KEPT_BYTES = 1024
 _LEFT_OUT_FIRST = ("candidate", "arguments", "question")
-_ANEW = frozenset({"request_id"})
-"""Others' words that are another's with each call: what a plane calls its question, or we for it."""
+_ANEW = frozenset({"parent", "request_id"})
+"""Others' words that are another's with each call: for what a host runs its program, how a plane calls its
+question, or what we say in the place of either."""
 _MOST_SERVERS = 128
 _LONGEST_SERVER = 64
 _SOURCE_CHARACTERS = 16

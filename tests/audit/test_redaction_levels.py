@@ -442,7 +442,8 @@ def test_what_was_harmless_once_is_looked_at_again_where_it_says_something_else(
     assert kept == ["fine", "fine", "[redacted]", "fine", "[redacted]"]
 
 
-def test_what_a_plane_calls_its_question_is_looked_at_by_itself():
+@pytest.mark.parametrize("member", ["request_id", "parent"])
+def test_what_a_plane_or_a_host_calls_its_own_is_looked_at_by_itself(member):
     looked: list[bytes] = []
 
     class Watching(RecordScreen):
@@ -454,9 +455,9 @@ def test_what_a_plane_calls_its_question_is_looked_at_by_itself():
     encoder = RecordEncoder(log_id="douane/test", terms=watched)
     kept = []
     for name in ("q1", "q2", HELD, GITHUB, "q3"):
-        fields = {"request_id": name, "reasons": [{"code": "x", "message": "fine"}]}
+        fields = {member: name, "reasons": [{"code": "x", "message": "fine"}]}
         record = AuditRecord(kind=RecordKind.OUTCOME, time=1.0, id="a1", fields=fields)
-        kept.append(orjson.loads(encoder.encode(record).body)["request_id"])
+        kept.append(orjson.loads(encoder.encode(record).body)[member])
     assert kept == ["q1", "q2", "[redacted]", "[redacted]", "q3"]
     # All else of these records is the same, and was looked at once.
     assert sum(b"fine" in octets for octets in looked if b"q" not in octets) == 1
