@@ -48,7 +48,10 @@ class Subject:
 
         With `suppose` the question is what policy would say if the pin had that status.
         """
-        effect = _effect(rule, pin.approved) if target.kind is Kind.TOOL else None
+        if target.kind is not Kind.TOOL:  # it may be called like one
+            rule, effect = ToolRule(), None
+        else:
+            effect = _effect(rule, pin.approved)
         return cls(target=target, rule=rule, effect=effect, pin=pin, status=suppose or pin.status)
 
 

@@ -204,6 +204,16 @@ async def test_what_is_put_into_a_template_is_an_argument(house):
         assert [d["proof"] for d in flow["destinations"]] == ["none"], bad
 
 
+async def test_what_is_said_of_a_tool_is_said_of_no_prompt_that_is_called_like_it():
+    rule = ToolRule(effect=Effect.EGRESS, destination=("who",))
+    house = House(tools={"greet": rule}, default=STRICTEST_DEFAULT)
+    await house.approve_all(Profile.MODERN)
+    await house.show(PROMPT, kind=Kind.PROMPT, profile=Profile.MODERN)
+    await house.approve(Kind.PROMPT, "greet", Profile.MODERN)
+    _, flow = await flow_of(house, "prompts/get", {"name": "greet", "arguments": {"who": "kim"}})
+    assert (flow["names_where"], flow["destinations"]) == (False, [])
+
+
 SAID = [
     ("prompts/get", {"name": "greet", "arguments": {"who": PRIVATE_LINE}}),
     ("prompts/get", {"name": "greet", "arguments": {PRIVATE_LINE: "x"}}),
