@@ -20,12 +20,20 @@ class Beside:
     content: Said = ()
     """What the caller says by itself."""
     answers: Said = ()
-    """What answers a question that policy let the server ask, and remarks about the message."""
+    """What answers a question that policy let the server ask."""
+    asides: Said = ()
+    """Remarks about the message, ids, tokens: of a run that has read something ours go out in their place."""
+
+    @property
+    def told(self) -> Said:
+        """What of it may carry more than chance would, all together, and goes out as it is."""
+        said = (*self.places, *self.content, *self.answers)
+        return said if carries(" ".join(text for _, text in said), IN_A_PIECE) else ()
 
     @property
     def texts(self) -> Said:
         """All of it, to be compared with what was read before."""
-        return (*self.places, *self.content, *self.answers)
+        return (*self.places, *self.content, *self.answers, *self.asides)
 
 
 NOTHING = Beside()

@@ -47,20 +47,21 @@ def payload_of(
 
 
 def of_others(
-    run: Run, texts: tuple[tuple[str, str], ...], knowledge: Knowledge
+    run: Run, use: Use, texts: tuple[tuple[str, str], ...], knowledge: Knowledge
 ) -> Iterator[Payload]:
-    """Yield what may be of private results that another gateway has seen: all that a call carries.
+    """Yield what may be of private results that are not remembered here: all that a call carries.
+
+    `texts` are of its arguments; of what stands beside them it is what goes out as it is, where that
+    is more than a few letters.
 
     What stands wholly in the user's own prompt is the user's, as where results are remembered.
     """
     private, prompt = Confidentiality.PRIVATE, knowledge.prompt or ""
     if not knowledge.provenance.is_elsewhere_too or run.label.confidentiality < private:
         return
-    for path, text in texts:
+    for path, text in (*texts, *use.beside.told):
         if len(text) >= SHORTEST_VALUE and text not in prompt:
-            size = len(text.encode("utf-8", "surrogatepass"))
-            found = Match(record="", kind="exact", bytes=size, confidentiality=private)
-            yield Payload(path=path, matches=(found,))
+            yield _found(path, ("",), private)
 
 
 def _said_of_payload(text: str, knowledge: Knowledge, asked_for: bool | None) -> Said:
@@ -89,13 +90,12 @@ def secrets_of(run: Run, use: Use, knowledge: Knowledge, *, at_home: bool) -> It
     if not texts:
         return  # what says nothing carries none, whatever is known of them
     if not knowledge.provenance.knows_secrets:
-        yield _secret("$.*", ("",))
+        yield _found("$.*", ("",), Confidentiality.SECRET)
     home = use.server if at_home and use.effect is not None else ""
     if found := knowledge.provenance.secrets_in(texts, home, knowledge.prompt or ""):
-        yield _secret("$", found)
+        yield _found("$", found, Confidentiality.SECRET)
 
 
-def _secret(path: str, records: tuple[str, ...]) -> Payload:
-    secret = Confidentiality.SECRET
-    matches = (Match(record=r, kind="exact", bytes=0, confidentiality=secret) for r in records)
+def _found(path: str, records: tuple[str, ...], level: Confidentiality) -> Payload:
+    matches = (Match(record=r, kind="exact", bytes=0, confidentiality=level) for r in records)
     return Payload(path=path, matches=tuple(matches))

@@ -99,7 +99,7 @@ def review(run: Run, use: Use, knowledge: Knowledge) -> FlowReview:
     payload = payload_of(own, knowledge, asked_for)
     if beside:
         payload = chain(payload, payload_of(beside, replace(knowledge, home=use.server), asked_for))
-    unknown = of_others(run, own, knowledge)
+    unknown = of_others(run, use, own, knowledge)
     at_home = is_at_home(use, told, (*destinations, *links))
     secrets = secrets_of(run, use, knowledge, at_home=at_home)
     return FlowReview(

@@ -45,9 +45,9 @@ def beside(
         if not (name == _MARK and isinstance(inner, int))
     }
     if about:
-        found.answers += _said(about, "$._meta", _OF_EVERY_CALL)
+        found.asides += _said(about, "$._meta", _OF_EVERY_CALL)
     if wary:
-        found.answers += [
+        found.asides += [
             one
             for name, inner in asides(message, programs=as_written)
             for one in _texts(inner, member_path("$", name))
@@ -103,14 +103,12 @@ class _Found:
         self.places: list[tuple[str, str]] = []
         self.content: list[tuple[str, str]] = []
         self.answers: list[tuple[str, str]] = []
+        self.asides: list[tuple[str, str]] = []
 
     @property
     def whole(self) -> Beside:
-        if not (self.places or self.content or self.answers):
-            return NOTHING
-        return Beside(
-            places=tuple(self.places), content=tuple(self.content), answers=tuple(self.answers)
-        )
+        found = {name: tuple(texts) for name, texts in vars(self).items()}
+        return Beside(**found) if any(found.values()) else NOTHING
 
 
 def _place(

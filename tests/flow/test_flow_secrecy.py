@@ -224,13 +224,19 @@ def test_of_a_private_run_that_is_elsewhere_too_all_that_a_call_carries_may_be_p
         ]
 
 
-def test_what_a_message_says_beside_its_arguments_is_compared_with_what_is_known_alone() -> None:
+@pytest.mark.parametrize("member", ["places", "content", "answers", "asides"])
+def test_so_may_all_that_it_says_beside_its_arguments_but_what_goes_out_in_our_words(
+    member: str,
+) -> None:
     """A handshake in such a run says who the client is, and is no call that a person could allow."""
     elsewhere = Provenance()
     elsewhere.give_up()
     private = Label(integrity=Integrity.TRUSTED, confidentiality=PRIVATE)
-    greeting = Beside(content=(("$.clientInfo.name", "a client"),))
-    assert places({}, elsewhere, prompt="", label=private, beside=greeting) == []
+    for text, found in (("The board sells the Leipzig plant", ["$.a"]), ("accept", [])):
+        beside = Beside(**{member: (("$.a", text),)})
+        told = places({}, elsewhere, prompt="", label=private, beside=beside)
+        assert told == ([] if member == "asides" else found)
+        assert places({}, elsewhere, prompt=f"Say: {text}", label=private, beside=beside) == []
 
 
 def places(

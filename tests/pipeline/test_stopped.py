@@ -204,8 +204,8 @@ async def test_what_a_stop_overtakes_once_it_is_judged_is_recorded_as_withheld(
 ) -> None:
     remember = Provenance.remember
 
-    def stopping(*args: Any) -> None:
-        remember(*args)
+    def stopping(*args: Any, **more: Any) -> None:
+        remember(*args, **more)
         house.stopped = True
 
     house.server.answer = LAST[how]

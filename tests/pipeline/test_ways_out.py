@@ -577,4 +577,4 @@ def test_a_count_for_a_token_is_looked_at_where_somebody_could_tell_something_by
         templates=tuple,
         wary=wary,
     )
-    assert bool(found.answers) == looked_at
+    assert bool(found.texts) == looked_at

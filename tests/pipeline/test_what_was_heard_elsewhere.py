@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.calls import Form, Permit, RawAnswer
-from gateway.domain.flow import Run, RunHint
+from gateway.domain.flow import Run, RunHint, RunId
 from gateway.domain.labels import Confidentiality, Effect, Integrity, Label, ToolRule
 from gateway.domain.planes import Reports
 from gateway.domain.scripts import Script, ScriptId
@@ -26,6 +26,7 @@ from tests.pipeline.house import (
     event,
     result,
     text,
+    whole,
 )
 from tests.pipeline.late_house import META, Works
 from tests.pipeline.test_questions_of_planes import EDGE, allowed, ask, codes, report
@@ -342,3 +343,28 @@ async def test_a_late_answer_is_known_in_the_run_that_is_told_it(house: House) -
     house.server.answer = speaks
     assert not (await run_of(house)).roamed
     assert await sent(house) == ("outsider", FOUND)
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+@pytest.mark.parametrize(("said", "tells"), [("The board sells the plant", True), ("yes", False)])
+async def test_an_answer_to_a_server_may_be_of_what_is_not_remembered(
+    house: House, said: str, *, tells: bool, remembered: bool
+) -> None:
+    await house.show({"name": "mail", "version": "1"}, kind=Kind.SERVER, profile=Profile.LEGACY)
+    await house.approve(Kind.SERVER, "mail", Profile.LEGACY)
+    asks = {"method": "elicitation/create", "params": {"message": "Why?", "requestedSchema": {}}}
+    house.server.answer = lambda _: Events([event({"jsonrpc": "2.0", "id": "q", **asks})]).answer()
+    stream = house.request("", form=Form.STREAM, profile=Profile.LEGACY, id_=None, session="s1")
+    assert b"Why?" in (await house.handle(stream)).bytes
+    run, heard = await run_of(house), None if remembered else Run(id=RunId(""), label=PRIVATE)
+    await house.runs.raise_label(run.id, PRIVATE, None, heard=heard)
+    answer = {"action": "accept", "content": {"why": said}}
+    told = house.request(
+        "", answer, form=Form.RESPONSE, profile=Profile.LEGACY, id_="q", session="s1"
+    )
+    house.rule.asked.clear()
+    house.server.answer = lambda _: whole(b"", status=202)
+    await house.handle(told)
+    (asked,) = house.rule.asked
+    found = {match["confidentiality"] for p in asked["flow"]["payload"] for match in p["matches"]}
+    assert found == ({"private"} if tells and not remembered else set())
