@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from typing import Any
-from urllib.parse import unquote
 
 import re2
 
 from gateway.domain._value import value
-from gateway.flow.entities import from_html
+from gateway.flow.entities import from_html, unquoted
+from gateway.flow.steps import first_in, pieces_of, steps_of
 
 SHORTEST_ENCODED = 16
 """Characters. A shorter run encodes less than a piece that would count."""
@@ -47,6 +47,7 @@ _RUNS = _compiled(
 
 _NO_HEX = bytes(frozenset(range(256)).difference(b"0123456789abcdefABCDEF"))
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
+_BACKSLASH = re.compile(r"\\")
 _FEWEST_ESCAPES = 4
 _TO_STANDARD = str.maketrans("-_", "+/", " \t\r\n=")
 _NO_SYMBOL = re.compile(r"[^A-Za-z0-9+/_\- \t\r\n=]")
@@ -86,12 +87,12 @@ def decoded_forms(
 
 
 def _undone(text: str, most_runs: int) -> Iterator[tuple[str, str]]:
-    if "%" in text and text.count("%") >= _FEWEST_ESCAPES and (plain := unquote(text)) != text:
+    if "%" in text and text.count("%") >= _FEWEST_ESCAPES and (plain := unquoted(text)) != text:
         yield "percent", plain
     if "&" in text and text.count(";") >= _FEWEST_ESCAPES and (plain := from_html(text)) != text:
         yield "html", plain
     if "\\" in text and text.count("\\") >= _FEWEST_ESCAPES:
-        plain = _ESCAPE.sub(_unescaped, text)
+        plain = "".join(_ESCAPE.sub(_unescaped, one) for one in pieces_of(text, _BACKSLASH))
         if plain != text:
             yield "escapes", plain
     octets = text.encode("utf-8", "surrogatepass")
@@ -156,7 +157,7 @@ def from_base64(text: str) -> str | None:
 
 def _from_scattered(text: str) -> str | None:
     """Return what `text` as a whole encodes, if it is base64 in pieces: spaces fall out."""
-    if _NO_SYMBOL.search(text):
+    if first_in(_NO_SYMBOL, text):
         return None
     symbols = text.translate(_TO_STANDARD)
     if SHORTEST_ENCODED <= len(symbols) < len(text.rstrip("=")):
@@ -185,4 +186,5 @@ def _text(octets: bytes) -> str | None:
 def _is_printable(text: str) -> bool:
     if text.isprintable():
         return True
-    return sum(map(str.isprintable, text)) + text.count("\n") + text.count("\t") >= 0.9 * len(text)
+    printable = sum(sum(map(str.isprintable, step)) for step in steps_of(text))
+    return printable + text.count("\n") + text.count("\t") >= 0.9 * len(text)

@@ -5,12 +5,10 @@ import unicodedata
 from collections.abc import Mapping
 
 from gateway.domain.alike import LOOKALIKES
+from gateway.flow.steps import steps_of
 
 BOUNDARY = "\0"
 """Stands between texts that are no continuation of each other; it survives folding."""
-
-STEP = 64 * 1024
-"""Characters that are gone through at once: between two steps others have the interpreter."""
 
 _PLAIN = bytes(range(256)).lower()
 _LEFT_OUT = bytes(c for c in range(1, 128) if not chr(c).isalnum())
@@ -64,7 +62,7 @@ _FOLDS = _Folds()
 
 
 def _read_as(table: Mapping[int, str], text: str) -> str:
-    return "".join(text[at : at + STEP].translate(table) for at in range(0, len(text), STEP))
+    return "".join(step.translate(table) for step in steps_of(text))
 
 
 def folded(text: str) -> bytes:
@@ -162,7 +160,8 @@ def is_suspicious(text: str) -> bool:
     if text.isascii():
         return False
     beyond = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
-    return any(_REVEALS[ord(c)] != c for c in set(beyond.decode("utf-8", "surrogatepass")))
+    steps = steps_of(beyond.decode("utf-8", "surrogatepass"))
+    return any(_REVEALS[ord(c)] != c for step in steps for c in set(step))
 
 
 def revealed(text: str) -> str:

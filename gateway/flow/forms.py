@@ -8,27 +8,31 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
-from urllib.parse import unquote
 
 from gateway.domain.flow import Form
-from gateway.flow.entities import from_html
-from gateway.flow.folding import STEP, revealed
+from gateway.flow.entities import from_html, unquoted
+from gateway.flow.folding import revealed
+from gateway.flow.steps import STEP, first_in, found_in, run_end, steps_of
 
 _AFTER = ".,;:!?)]}*'\""
 _QUOTES = "'`"
 
 # Each kind is looked for by what is rare in other text, and told from there to both sides: an
-# expression that begins with what every word begins with would be tried at every letter.
-_MAIL_HOST = re.compile(r"@[\w-]++(?:\.[\w-]++)++")
+# expression that begins with what every word begins with would be tried at every letter. What may be
+# of any length is told from its mark by steps; `\Z` stands where a step may have cut it.
+_MAIL_HOST = re.compile(r"@[\w-]++(?:\.[\w-]|\.?\Z)")
 _MAILBOX_BACKWARDS = re.compile(r"[\w.+%!#$&*/=?^`'{|}~-]*+")
 _LONGEST_MAILBOX = 64
 """Octets (RFC 5321 section 4.5.3.1.1)."""
-_MAIL_LIKE = re.compile(r"@(?<=\S@)(?:\[|[\w-]++\.\w)")
+_MAIL_LIKE = re.compile(r"@(?<=\S@)(?:\[|[\w-]++(?:\.\w|\.?\Z))")
 """What a mail server may take for an address, however odd."""
+_LABEL = re.compile(r"[\w-]*+")
+_NEXT_LABEL = re.compile(r"\.\w")
 
-_REMOTE = r"@[\w-]++(?:\.[\w-]++)++\.?:(?![0-9]{1,5}+(?:[\s,;]|\Z))\S"
-"""How ssh is told of a file on another machine."""
-_PATH_OF_MAIL_HOST = re.compile(rf"@[\w.-]++(?::[0-9]{{1,5}}+)?[/?#]|{_REMOTE}")
+_GOES_ON = re.compile(r"@[\w.-]++(?:[:/?#]|\Z)")
+_REMOTE = re.compile(r":(?![0-9]{1,5}+(?:[\s,;]|\Z))\S")
+"""How ssh is told of a file on another machine, behind its name."""
+_PATH = re.compile(r"(?::[0-9]{1,5}+)?[/?#]")
 """No mailbox has one: what stands before the host is the user of a URL without a scheme."""
 
 _PLAIN_MAILBOX = re.compile(
@@ -45,7 +49,7 @@ _DEEPEST_REMARKS = 8
 """Within each other (RFC 5322 section 3.2.2)."""
 _MANY_REMARKS = 1024
 """More of them are not taken out."""
-_ODD = frozenset("()\\")
+_ODD = "()\\"
 
 _IBAN_LIKE = re.compile(r"(?<!\w)[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]){11,30}+(?!\w)", re.ASCII)
 
@@ -71,17 +75,18 @@ _WWW = re.compile(r"\.(?<=[Ww]{3}\.)")
 _URL_END = re.compile(r"[^\s<>\"]*+")
 _URL_STOPS = re.compile(r"['\\]|\]\(|\),?\[")
 """A quote, and how Markdown goes on."""
-_ODD_LINK = re.compile(
-    r"(?<!\w)https?:(?!//[^/\\])[/\\]*+[^\s<>\"/\\]++|(?<![:/\\\w.])(?:/|\\){2}[\w-]++(?:\.[\w-]++)++",
-    re.IGNORECASE,
+_ODD_MARK = re.compile(
+    r"[:/\\](?:(?<=(?<!\w)http:)|(?<=(?<!\w)https:)|(?<!:)(?<![:/\\\w.].)[/\\])", re.IGNORECASE
 )
-"""What programs that show pages take for a link, though it is none: `https:/a`, `//a.example`."""
+"""Of what programs that show pages take for a link, though it is none: `https:/a`, `//a.example`."""
+_SLASHES = re.compile(r"[/\\]*+")
+_ODD_REST = re.compile(r"[^\s<>\"/\\]*+")
 _SCHEME = re.compile(r":(?:(?<=[Hh][Tt]{2}[Pp]:)|(?<=[Hh][Tt]{2}[Pp].:))", re.DOTALL)
 
 _DOTS = "\u3002\uff0e\uff61"
 """What else stands for a dot in a host's name (UTS 46)."""
 _SCHEME_BACKWARDS = re.compile(r"[A-Za-z0-9+.-]*+")
-_HOST_BACKWARDS = re.compile(r"[\w.-]*+")
+_HOST = re.compile(r"[\w.-]*+")
 _LONGEST_SCHEME = 16
 _LONGEST_HOST = 253
 
@@ -98,14 +103,14 @@ _ACCOUNT = re.compile(
 _ACCOUNT_BEGINS = re.compile(r"(?:[A-Z]{2}|bc|\+)\Z")
 
 
-_ON_ANOTHER = re.compile(_REMOTE)
-_PLACE_BEYOND = re.compile(
-    rf"\A\s*//|(?<![\w/.@-])(?:[\w-]++\.)+(?:{_COMMON})(?::[0-9]{{1,5}}+)?[/?]"
-    # A version has no four numbers, and a part of a network ends with how large it is.
-    r"|(?:\A\s*|@)(?:(?:[\w-]++\.)+(?:[^\W\d_]{2,24}+|xn--[\w-]{2,59}+)|(?:[0-9]{1,3}\.){3}[0-9]{1,3}+)"
-    r"(?::[0-9]{1,5}+)?[/?](?![0-9]{1,2}\s*\Z)",
-    re.IGNORECASE,
+_PLACE = re.compile(
+    r"\.([^\W\d_]{2,24}+|xn--[\w-]{2,59}+|[0-9]{1,3}+)(?::[0-9]{1,5}+)?[/?]", re.IGNORECASE
 )
+"""How a host ends of which something is asked."""
+_TOP = re.compile(_COMMON, re.IGNORECASE)
+_FOUR_NUMBERS = re.compile(r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}")
+_SIZE = re.compile(r"[0-9]{1,2}")
+"""Of a part of a network, which ends with it. A version has no four numbers."""
 
 
 def is_of_a_place(text: str, *, is_path: bool = False) -> bool:
@@ -117,9 +122,60 @@ def is_of_a_place(text: str, *, is_path: bool = False) -> bool:
     shown = _shown(text)
     if not (":" in shown or "/" in shown or "?" in shown or "\\" in shown):
         return False
-    if "://" in shown or any(one.search(shown) for one in (_ODD_LINK, _ON_ANOTHER)):
+    if "://" in shown or next(_odd_links(shown), None) or _is_on_another(shown):
         return True
-    return not is_path and _PLACE_BEYOND.search(shown) is not None
+    return not is_path and _is_beyond(shown)
+
+
+def _is_on_another(text: str) -> bool:
+    """Tell whether `text` has a file on another machine."""
+    return any(
+        _REMOTE.match(text, end)
+        and text.find(".", at, end - 1) >= 0
+        and _host_end(text, at) == end - text.endswith(".", at, end)
+        for at, end in _going_on(text)
+    )
+
+
+def _going_on(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where something like a host stands behind a mailbox's sign, and goes on as none does."""
+    for mark in found_in(_GOES_ON, text):
+        yield mark.start() + 1, run_end(_HOST, text, mark.start() + 1)
+
+
+def _is_beyond(text: str) -> bool:
+    first, last = len(text) - len(text.lstrip()), len(text.rstrip())
+    return text.startswith("//", first) or any(
+        _leads_beyond(text, mark, first, last) for mark in found_in(_PLACE, text)
+    )
+
+
+def _leads_beyond(text: str, mark: re.Match[str], first: int, last: int) -> bool:
+    """Tell whether a host ends with `mark`: before a path it begins what is said, but for common ones."""
+    begin = _run_begin(text, mark.start())
+    if text.startswith(".", begin) or text.find("..", begin, mark.start() + 1) >= 0:
+        return False
+    before, name = text[begin - 1 : begin] if begin else "", mark[1]
+    if before not in {"/", "@"} and _TOP.fullmatch(name):
+        return True
+    if (begin != first and before != "@") or _SIZE.fullmatch(text, mark.end(), last):
+        return False
+    return not "0" <= name[0] <= "9" or bool(_FOUR_NUMBERS.fullmatch(text, begin, mark.end(1)))
+
+
+def _run_begin(text: str, at: int) -> int:
+    """Return where what a host may have begins that ends at `at`."""
+    width = _LONGEST_HOST
+    while (length := _length(_HOST, before := text[max(0, at - width) : at])) == len(before) > 0:
+        at, width = at - length, STEP
+    return at - length
+
+
+def _host_end(text: str, at: int) -> int:
+    """Return where a host ends that begins at `at`: labels, with one dot between two of them."""
+    end = run_end(_HOST, text, at)
+    cut = at if text.startswith(".", at) else text.find("..", at, end)
+    return cut if cut >= 0 else end - text.endswith(".", at, end)
 
 
 def form_of(text: str) -> Form:
@@ -134,8 +190,9 @@ def _form_of(text: str) -> Form:
     if next(links_in(text), None):
         return Form.URL
     text = revealed(_shown(text))
-    if _is_mail_like(text) or ("%" in text and _is_mail_like(unquote(text))):
-        return Form.URL if _PATH_OF_MAIL_HOST.search(text) else Form.EMAIL
+    if _is_mail_like(text) or ("%" in text and _is_mail_like(unquoted(text))):
+        has_path = any(_PATH.match(text, end) for _, end in _going_on(text))
+        return Form.URL if has_path or _is_on_another(text) else Form.EMAIL
     is_account = next(_accounts(text), None) is not None or _has_iban(text) or _has_phone(text)
     return Form.ACCOUNT if is_account else Form.NAME
 
@@ -148,28 +205,51 @@ def _is_mail_like(text: str) -> bool:
         return True  # as below: nobody knows what is left of it
     for _ in range(_DEEPEST_REMARKS if "(" in text else 0):
         text = _REMARK.sub("", text)
-    if not _ODD.isdisjoint(text):
+    if any(sign in text for sign in _ODD):
         return True  # whoever reads it as mail servers do may find an address
-    return _MAIL_LIKE.search("".join(text.split())) is not None
+    text = "".join("".join(step.split()) for step in steps_of(text))
+    return any(
+        mark[0] == "@[" or _NEXT_LABEL.match(text, run_end(_LABEL, text, mark.start() + 1))
+        for mark in found_in(_MAIL_LIKE, text)
+    )
 
 
 _SPELLED_PHONE = re.compile(
-    r"(?<![\w+])(?:\+(?![0-9]{4}-[0-9]{2}-|[0-9]{1,3}(?:\.[0-9]{3})+(?!\S))[0-9][0-9 ()./-]{5,20}"
-    r"|\((?:0[0-9]{1,5}|[0-9]{3})\) ?(?![0-9]{4}-)[0-9][0-9 -]{3,14})[0-9](?!\w)",
+    r"[+(](?<![\w+].)(?:(?<=\+)(?![0-9]{4}-[0-9]{2}-)[0-9][0-9 ()./-]{5,20}"
+    r"|(?<=\()(?:0[0-9]{1,5}|[0-9]{3})\) ?(?![0-9]{4}-)[0-9][0-9 -]{3,14})[0-9](?!\w)",
     re.ASCII,
 )
-"""With its country, or with its area in parentheses; a year in these, a date and an amount are none."""
+"""With its country, or with its area in parentheses; a year in these and a date are none."""
+_AMOUNT = re.compile(r"\+[0-9]{1,3}+(?=\.[0-9]{3})")
+_THOUSANDS = re.compile(r"(?:\.[0-9]{3})*+")
+_SPACE = re.compile(r"\s|\Z", re.ASCII)
 
 
 def _has_phone(text: str) -> bool:
     """Tell whether a phone's number stands in `text`, with other signs in it than between two digits."""
-    # Digits of a phone number (ITU-T E.164).
-    return any(sum(map(str.isdigit, p[0])) in range(8, 16) for p in _SPELLED_PHONE.finditer(text))
+    at = 0
+    while (phone := first_in(_SPELLED_PHONE, text, at)) is not None:
+        if _is_amount(text, phone.start()):
+            at = phone.start() + 1
+        # Digits of a phone number (ITU-T E.164).
+        elif sum(map(str.isdigit, phone[0])) in range(8, 16):
+            return True
+        else:
+            at = phone.end()
+    return False
+
+
+def _is_amount(text: str, at: int) -> bool:
+    amount = _AMOUNT.match(text, at)
+    return (
+        amount is not None
+        and _SPACE.match(text, run_end(_THOUSANDS, text, amount.end())) is not None
+    )
 
 
 def _has_iban(text: str) -> bool:
     """Tell whether an account's number stands in `text`, in small letters or cut up otherwise."""
-    return any(_is_valid(found[0]) for found in _IBAN_LIKE.finditer(text))
+    return any(_is_valid(found[0]) for found in found_in(_IBAN_LIKE, text))
 
 
 def is_iban(text: str) -> bool:
@@ -204,9 +284,28 @@ def links_in(text: str) -> Iterator[str]:
 
 
 def _odd_links(text: str) -> Iterator[str]:
-    if ("/" in text and "//" in text) or "\\" in text or _SCHEME.search(text):
-        for odd in _ODD_LINK.finditer(text):
-            yield odd[0]
+    if not (("/" in text and "//" in text) or "\\" in text or first_in(_SCHEME, text)):
+        return
+    end = 0
+    for mark in found_in(_ODD_MARK, text):
+        begin, after = mark.start(), mark.end()
+        if mark[0] == ":":
+            begin -= len("http") if text[begin - 1] in "Pp" else len("https")
+        if begin >= end and (found := _odd_end(text, after, has_scheme=mark[0] == ":")):
+            end = found
+            yield text[begin:end]
+
+
+def _odd_end(text: str, at: int, *, has_scheme: bool) -> int:
+    """Return where an odd link ends, from behind its mark on; 0 where it is none."""
+    if not has_scheme:
+        end = _host_end(text, at)
+        return end if text.find(".", at, end) > 0 else 0
+    if text.startswith("//", at) and text[at + 2 : at + 3] not in ("", "/", "\\"):
+        return 0  # a plain one
+    rest = run_end(_SLASHES, text, at)
+    end = run_end(_ODD_REST, text, rest)
+    return end if end > rest else 0
 
 
 def _shown(text: str) -> str:
@@ -219,43 +318,30 @@ def _shown(text: str) -> str:
 
 
 def _mailboxes(text: str) -> Iterator[str]:
-    for host in _MAIL_HOST.finditer(text):
-        before = text[max(0, host.start() - _LONGEST_MAILBOX - 1) : host.start()]
+    for mark in found_in(_MAIL_HOST, text):
+        at, end = mark.start(), _host_end(text, mark.start() + 1)
+        before = text[max(0, at - _LONGEST_MAILBOX - 1) : at]
         mailbox = before[len(before) - _length(_MAILBOX_BACKWARDS, before) :].lstrip(_QUOTES)
         # A longer one is nobody's, and its end is somebody else's.
-        if 0 < len(mailbox) <= _LONGEST_MAILBOX:
-            yield mailbox + host[0]
+        if 0 < len(mailbox) <= _LONGEST_MAILBOX and text.find(".", at, end) > 0:
+            yield mailbox + text[at:end]
 
 
 def _urls(text: str) -> Iterator[str]:
     has_scheme = "/" in text and "://" in text
-    marks = _WWW_MARK if _WWW.search(text) else _URL_MARK if has_scheme else _HOST_MARK
+    marks = _WWW_MARK if first_in(_WWW, text) else _URL_MARK if has_scheme else _HOST_MARK
     at = token_end = last_at = 0
-    search = marks.search if len(text) <= STEP else partial(_searched, marks)
+    search = marks.search if len(text) <= STEP else partial(first_in, marks)
     while (mark := search(text, at)) is not None:
         begin = _url_begin(text, at, mark)
         at = mark.end()
         if at > token_end:
             # Once for all the URLs of a token: else each of many would be searched to its end.
-            whole = _URL_END.match(text, at)
-            token_end = at if whole is None else whole.end()
+            token_end = run_end(_URL_END, text, at)
             last_at = text.rfind("@", at, token_end)
         at = _url_end(text, at, token_end, last_at)
         if begin is not None:
             yield text[begin:at].rstrip(_AFTER)
-
-
-_LONGEST_MARK = 128
-"""Characters of which more than each mark has, with what it asks to stand behind it."""
-
-
-def _searched(marks: re.Pattern[str], text: str, at: int) -> re.Match[str] | None:
-    """Return what `marks.search` returns, found step by step."""
-    for begin in range(at, len(text), STEP):
-        mark = marks.search(text, begin, begin + STEP + _LONGEST_MARK)
-        if mark is not None and mark.start() < begin + STEP:
-            return mark
-    return None
 
 
 def _url_end(text: str, at: int, end: int, last_at: int) -> int:
@@ -263,7 +349,7 @@ def _url_end(text: str, at: int, end: int, last_at: int) -> int:
 
     A quote ends it, if nothing after it could make of all before it the name of a user.
     """
-    stop = _URL_STOPS.search(text, at, end)
+    stop = first_in(_URL_STOPS, text, at, end)
     return end if stop is None or last_at >= stop.start() else stop.start()
 
 
@@ -276,7 +362,7 @@ def _url_begin(text: str, at: int, mark: re.Match[str]) -> int | None:
     if mark[0][0] != ".":
         return mark.start()
     before = text[max(at, mark.start() - _LONGEST_HOST) : mark.start()]
-    host = mark.start() - _length(_HOST_BACKWARDS, before)
+    host = mark.start() - _length(_HOST, before)
     is_mail = host > 0 and text[host - 1] == "@"
     return None if is_mail or host == mark.start() else host
 
@@ -288,7 +374,7 @@ def _length(pattern: re.Pattern[str], before: str) -> int:
 
 
 def _accounts(text: str) -> Iterator[str]:
-    for place in _ACCOUNT.finditer(text):
+    for place in found_in(_ACCOUNT, text):
         begin = place.start()
         before = _ACCOUNT_BEGINS.search(text[max(0, begin - 2) : begin])
         if before is not None or not _is_isbn(place[0]):

@@ -10,10 +10,10 @@ from gateway.domain.labels import Effect, Integrity
 from gateway.flow import task as user_task
 from gateway.flow.addresses import is_ours
 from gateway.flow.arguments import is_address, is_called_an_address
-from gateway.flow.folding import STEP
 from gateway.flow.forms import form_of
 from gateway.flow.naming import nouns_of, things_in
 from gateway.flow.pointing import is_called
+from gateway.flow.steps import STEP, found_in
 from gateway.flow.use import Knowledge, Use
 
 
@@ -81,9 +81,7 @@ _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
 def _is_long_enough(text: str) -> bool:
     """Tell of a long text what `_LONG_ENOUGH` tells, step by step."""
-    steps = (text[at : at + STEP] for at in range(0, len(text), STEP))
-    letters = (letter for step in steps for letter in _LETTER_OR_DIGIT.finditer(step))
-    return next(islice(letters, 3, None), None) is not None
+    return next(islice(found_in(_LETTER_OR_DIGIT, text), 3, None), None) is not None
 
 
 def _argument_of(path: str) -> str:

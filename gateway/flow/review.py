@@ -30,6 +30,7 @@ from gateway.flow.placing import destination_of, form_at, is_for_addresses, orig
 from gateway.flow.pointing import is_of_somebody_named, pointed_at
 from gateway.flow.results import text_of
 from gateway.flow.schemas import names_within
+from gateway.flow.steps import found_in
 from gateway.flow.task import as_people_write
 from gateway.flow.unlabelled import is_quantity, labelled
 from gateway.flow.use import Knowledge, Use
@@ -318,10 +319,18 @@ def _parts(leaf: Any) -> tuple[Any, ...]:
     text = text_of(leaf)
     if text is None or not ("," in text or ";" in text):
         return (leaf if text is None else text,)
-    parts = tuple(part.strip() for part in _SEPARATOR.split(text) if part and not part.isspace())
+    parts = tuple(part.strip() for part in _split(text) if part and not part.isspace())
     if len(parts) > 1 and (_lists_places(parts) or all(form_of(p) is not Form.NAME for p in parts)):
         return parts
     return (text,)
+
+
+def _split(text: str) -> Iterator[str]:
+    at = 0
+    for mark in found_in(_SEPARATOR, text):
+        yield text[at : mark.start()]
+        at = mark.end()
+    yield text[at:]
 
 
 def _lists_places(parts: tuple[str, ...]) -> bool:

@@ -20,6 +20,7 @@ MOST: Final = 1024
 """Secrets that are kept apart; of whoever has seen more it is not known what they are."""
 _UNDONE: Final = 16
 """How many times its own length of a text is decoded, in every way and one within the other."""
+_MOST_WORDS: Final = 256
 _TRIGGERS: Final = Triggers(sign.trigger for sign in CREDENTIALS)
 
 
@@ -85,7 +86,7 @@ def carried_secrets(texts: Iterable[str], known: Mapping[bytes, str]) -> Iterato
 
 def _runs(text: str) -> Iterator[str]:
     """Yield what words decode to that are too short to be looked for elsewhere."""
-    for word in islice(text.split(), 256):
+    for word in text.split(None, _MOST_WORDS)[:_MOST_WORDS]:
         bare = word.strip("\"'.,;:()[]{}<>").rpartition("=")[2] or word
         try:
             octets = base64.b64decode(bare.rstrip("=") + "=" * (-len(bare.rstrip("=")) % 4))

@@ -5,14 +5,16 @@ and never for one: not to be found proves nothing.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 from gateway.flow.decoding import decoded_forms
 from gateway.flow.folding import is_suspicious, revealed
 from gateway.flow.index import Index
+from gateway.flow.steps import STEP, pieces_of, steps_of
 
 _TOKEN = re.compile(r"[^\W_]+")
+_BETWEEN = re.compile(r"[\W_]")
 _WORDS_IN_ASCII = bytes(c if chr(c).isalnum() else 32 for c in range(128)).lower().ljust(256)
 """What makes the same words of most texts in less time."""
 _MEMBER = re.compile(r"(?:[-*] {1,8})?['\"]?\w[\w-]{0,39}['\"]?[:=] {1,8}")
@@ -101,8 +103,12 @@ _LONG_WORD = 40
 
 
 def _tokens(text: str) -> list[str]:
+    split: Callable[[str], list[str]] = str.split
     if text.isascii():
-        return text.encode().translate(_WORDS_IN_ASCII).decode().split()
-    if is_suspicious(text):
-        text = revealed(text)
-    return _TOKEN.findall(text.casefold())
+        plain = text.encode().translate(_WORDS_IN_ASCII).decode()
+    else:
+        shown = revealed(text) if is_suspicious(text) else text
+        plain, split = "".join(map(str.casefold, steps_of(shown))), _TOKEN.findall
+    if len(plain) <= STEP:
+        return split(plain)
+    return [*chain.from_iterable(map(split, pieces_of(plain, _BETWEEN)))]

@@ -3,9 +3,9 @@
 import re
 
 from gateway.domain.flow import Form, Task
-from gateway.flow.folding import STEP
 from gateway.flow.forms import form_of
 from gateway.flow.heard import LONGEST_PROMPT, heard
+from gateway.flow.steps import STEP, steps_of
 
 SHORTEST_NAMED = 4
 """Characters. Shorter values turn up in words that mean something else: id 13 in June 13."""
@@ -95,7 +95,7 @@ def is_time(text: str) -> bool:
 def is_number(text: str) -> bool:
     """Tell whether `text` is a number, a date or the like, which names nothing."""
     if len(text) > STEP:
-        return all(is_number(text[at : at + STEP]) for at in range(0, len(text), STEP))
+        return all(map(is_number, steps_of(text)))
     return _ONLY_DIGITS.fullmatch(text) is not None
 
 

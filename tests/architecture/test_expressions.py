@@ -33,6 +33,13 @@ BEGINNINGS = frozenset({"match", "fullmatch"})
 THROUGHOUT = frozenset({"sub", "subn", "findall", "finditer", "split"})
 """Where it is tried again behind all that it has found: what goes far and finds little does so each time."""
 METHODS = frozenset({*BEGINNINGS, *THROUGHOUT, "search"})
+STEPS = {
+    "found_in": {"finditer"},
+    "first_in": {"search"},
+    "pieces_of": {"search"},
+    "run_end": {"match"},
+}
+"""Functions that are given an expression, and what they ask of it."""
 REPEATS = frozenset({sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT})
 SOME = [
     *'a0 -._A/=+\n"\\xf,\t',
@@ -122,8 +129,13 @@ def used_in(module: ModuleType) -> dict[str, set[str]]:
     """Return of each name there what is asked of it."""
     used: dict[str, set[str]] = defaultdict(set)
     for node in ast.walk(parsed(module)):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            used[node.value.id].add(node.attr)
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr=way):
+                used[name].add(way)
+            case ast.Call(func=ast.Name(id=way), args=args) if way in STEPS:
+                used |= {
+                    arg.id: used[arg.id] | STEPS[way] for arg in args if isinstance(arg, ast.Name)
+                }
     return used
 
 

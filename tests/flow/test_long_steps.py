@@ -10,8 +10,9 @@ import pytest
 from gateway.domain.flow import Form
 from gateway.domain.labels import Effect, ToolRule
 from gateway.domain.rewriting import Rewriter
-from gateway.flow import forms, placing, spellings, spoken, task
+from gateway.flow import forms, placing, review, secrecy, spellings, spoken, task
 from gateway.flow.decoding import hex_digits
+from gateway.flow.entities import from_html, unquoted
 from gateway.flow.folding import revealed
 from gateway.flow.forms import form_of
 from gateway.flow.placing import form_at
@@ -65,6 +66,19 @@ WORK: dict[str, Callable[[], object]] = {
     "no number": lambda: task.is_number("(@) " * (LENGTH // 2)),
     "few letters": lambda: placing._is_long_enough("(@) " * (LENGTH // 2)),
     "tokens": lambda: spoken._tokens("(@) " * (LENGTH // 2)),
+    "wide tokens": lambda: spoken._tokens("\u00e9 " * LENGTH),
+    "a place": lambda: forms.is_of_a_place("a." * LENGTH + "/"),
+    "odd links": lambda: list(forms._odd_links("\\ w" * LENGTH)),
+    "machines": lambda: forms._is_on_another("@a.b,:" * LENGTH),
+    "one machine": lambda: forms._is_on_another("@" + "a." * LENGTH + "b"),
+    "no phones": lambda: forms._has_phone("(0" * LENGTH),
+    "no accounts": lambda: list(forms._accounts("0" * LENGTH)),
+    "no bank accounts": lambda: forms._has_iban("AA11a--" * LENGTH),
+    "hosts of mail": lambda: list(forms._mailboxes("@a" * LENGTH)),
+    "references": lambda: from_html("& " * LENGTH),
+    "percent signs": lambda: unquoted("a%" * (LENGTH // 6)),
+    "parts": lambda: review._parts(",;" * (LENGTH // 6)),
+    "secrets' words": lambda: list(secrecy._runs("a " * LENGTH)),
 }
 
 

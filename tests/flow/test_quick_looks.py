@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.domain.labels import Effect, ToolRule
-from gateway.flow import folding, forms, placing, spoken, task
+from gateway.flow import folding, forms, placing, spoken, steps, task
 from gateway.flow.arguments import arguments_of, is_address
 from gateway.flow.folding import revealed
 from gateway.flow.forms import links_in
@@ -62,9 +62,7 @@ def test_links_are_found_by_the_dots_as_by_every_sign(text: str) -> None:
         every = forms._WWW_MARK
         patch.setattr(forms, "_URL_MARK", every)
         patch.setattr(forms, "_HOST_MARK", every)
-        patch.setattr(
-            forms, "_odd_links", lambda shown: (odd[0] for odd in forms._ODD_LINK.finditer(shown))
-        )
+        patch.setattr(forms, "_SCHEME", re.compile(""))
         assert told == list(links_in(text))
 
 
@@ -104,7 +102,7 @@ def test_an_argument_is_for_addresses_as_all_that_is_told_of_it_says(name, decla
 def test_links_are_found_step_by_step_as_in_one(text: str, step: int) -> None:
     told = list(links_in(text))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(forms, "STEP", step)
+        patch.setattr(steps, "STEP", step)
         assert told == list(links_in(text))
 
 
@@ -124,7 +122,7 @@ def test_texts_are_read_step_by_step_as_in_one(text: str, step: int) -> None:
 
     told = read()
     with pytest.MonkeyPatch.context() as patch:
-        for module in (task, folding, placing):
+        for module in (steps, placing, task):
             patch.setattr(module, "STEP", step)
         patch.setattr(placing, "_MANY_WORDS", many)
         assert told == read()
@@ -136,18 +134,11 @@ def test_tokens_of_ascii_are_those_of_any_text(text: str) -> None:
     assert spoken._tokens(text) == spoken._TOKEN.findall(text.casefold())
 
 
-@given(st.text("a@[.-_b\n\u0660 ", max_size=20))
-def test_mail_is_looked_for_from_its_sign_on(text: str) -> None:
-    every = re.compile(r"\S@(?:\[|[\w-]++\.\w)").search(text)
-    assert (forms._MAIL_LIKE.search(text) is None) == (every is None)
-
-
 @given(PIECES)
 def test_what_has_no_sign_of_a_place_is_of_none(text: str) -> None:
     shown = forms._shown(text)
-    every = (forms._ODD_LINK, forms._ON_ANOTHER, forms._PLACE_BEYOND)
-    told = "://" in shown or any(one.search(shown) for one in every)
-    assert forms.is_of_a_place(text) == told
+    told = "://" in shown or bool(list(forms._odd_links(shown))) or forms._is_on_another(shown)
+    assert forms.is_of_a_place(text) == (told or forms._is_beyond(shown))
 
 
 def _quoted(dice: random.Random, texts: list[bytes], words: list[bytes]) -> bytes:
