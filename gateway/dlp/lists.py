@@ -9,9 +9,11 @@ from typing import Final
 
 from gateway.domain._value import value
 from gateway.flow.folding import words
+from gateway.flow.steps import pieces_of
 
 _HEAD: Final = "douane-list 1"
 _WORD: Final = re.compile(r"[^\W_]+")
+_BETWEEN: Final = re.compile(r"[\W_]")
 _MOST_WORDS: Final = 12
 """Of one value; a longer one is a passage."""
 SHINGLE: Final = 8
@@ -36,7 +38,11 @@ class Listed:
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where something of the list stands in `text`, in bytes of UTF-8."""
-        found = [(word.start(), word.end(), _folded(word[0])) for word in _WORD.finditer(text)]
+        found, begin = [], 0
+        for piece in pieces_of(text, _BETWEEN):
+            words_in = _WORD.finditer(piece)
+            found += [(begin + w.start(), begin + w.end(), _folded(w[0])) for w in words_in]
+            begin += len(piece)
         firsts: dict[bytes, bool] = {}
         for at, (start, _, word) in enumerate(found):
             known = firsts.get(word)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import re2
 
-from gateway.flow.credentials import CREDENTIALS, is_example
+from gateway.flow.credentials import CREDENTIALS, KEY_LINE, is_example
 from gateway.flow.signs import Found, Sign
 
 _LEAST_BITS: Final = 3.3
@@ -79,7 +79,7 @@ def _whole(sign: Sign) -> Sign:
 
 
 def _has_key_lines(found: Found) -> bool:
-    return re.search(rb"[A-Za-z0-9+/]{40}", found[0]) is not None
+    return KEY_LINE.search(found[0]) is not None
 
 
 SECRETS: Final[tuple[Sign, ...]] = (

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from gateway.dlp.scanning import Finding
 from gateway.domain.bounded import Shared
 from gateway.domain.flow import RunId
+from gateway.flow.steps import steps_of
 
 _OCTETS: Final = 16 * 1024**2
 _MOST_GIVEN: Final = 4096
@@ -100,7 +101,7 @@ def keys_of(found: Iterable[Finding]) -> frozenset[bytes]:
 
 
 def _key(text: str) -> bytes:
-    plain = _JOINTS.sub("", text).casefold()
+    plain = "".join(_JOINTS.sub("", step).casefold() for step in steps_of(text))
     return hashlib.blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

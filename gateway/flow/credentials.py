@@ -2,22 +2,30 @@
 
 import binascii
 import re
+from typing import Any
 
 import orjson
 import re2
 
 from gateway.flow.signs import Found, Sign
+from gateway.flow.steps import STEP
 
 _FEWEST_DIFFERENT = 8
 _MIXED = 16
 """Different characters in the random part of a real key: `xxxxxxxx` is an example."""
 
-_EXAMPLE = re.compile(
-    rb"example|sample|placeholder|your[_-]|my[_-]?(?:password|secret|key)|changeme|redacted|dummy"
+# What is found may be as long as its text is: RE2 lets others have the interpreter meanwhile.
+_OCTETS = re2.Options()
+_OCTETS.encoding = (
+    re2.Options.Encoding.LATIN1
+)  # in UTF-8 a letter would be what folds to it as well
+_EXAMPLE = re2.compile(
+    rb"(?i)example|sample|placeholder|your[_-]|my[_-]?(?:password|secret|key)|changeme|redacted|dummy"
     rb"|x{4}|\*{3}|\.{3}|0{8}|1234567890|abcdefgh",
-    re.IGNORECASE,
+    _OCTETS,
 )
-_KEY_LINE = re.compile(rb"[A-Za-z0-9+/]{40}")
+KEY_LINE: Any = re2.compile(rb"[A-Za-z0-9+/]{40}")
+_LETTER, _DIGIT = re2.compile(rb"[A-Za-z]"), re2.compile(rb"\d")
 _SYMBOLS = b"!@#$%^&*+=~?"
 _REFERENCE = (b"$", b"<", b"{", b"[", b"(", b"%", b"env:", b"file:", b"vault:", b"op:")
 """How a value begins that only says where the secret is."""
@@ -25,7 +33,11 @@ _REFERENCE = (b"$", b"<", b"{", b"[", b"(", b"%", b"env:", b"file:", b"vault:", 
 
 def is_example(text: bytes) -> bool:
     """Tell whether `text` stands where documents put no secret: `your-key`, `xxxxxxxx`."""
-    return len(set(text)) < _FEWEST_DIFFERENT or _EXAMPLE.search(text) is not None
+    different: set[int] = set()
+    for at in range(0, len(text), STEP):
+        if len(different) < _FEWEST_DIFFERENT:
+            different.update(text[at : at + STEP])
+    return len(different) < _FEWEST_DIFFERENT or _EXAMPLE.search(text) is not None
 
 
 def _is_random(found: Found) -> bool:
@@ -34,7 +46,7 @@ def _is_random(found: Found) -> bool:
 
 def _is_key_text(found: Found) -> bool:
     """Tell whether key material follows the first line of a PEM block; documents quote the line."""
-    return _KEY_LINE.search(found[1]) is not None
+    return KEY_LINE.search(found[1]) is not None
 
 
 def _is_jwt(found: Found) -> bool:
@@ -61,8 +73,8 @@ def _is_password(found: Found) -> bool:
         return False
     if b"://" in text:
         return False  # where to change it
-    has_letter = re.search(rb"[A-Za-z]", text) is not None
-    has_more = re.search(rb"\d", text) is not None or any(c in _SYMBOLS for c in text)
+    has_letter = _LETTER.search(text) is not None
+    has_more = _DIGIT.search(text) is not None or any(c in _SYMBOLS for c in text)
     return has_letter and has_more and b"(" not in text
 
 
@@ -252,7 +264,7 @@ def _is_drawn(found: Found) -> bool:
 
 
 def _has_digit(found: Found) -> bool:
-    return re.search(rb"\d", found[1]) is not None
+    return _DIGIT.search(found[1]) is not None
 
 
 SHOWN_ONCE: tuple[Sign, ...] = (
