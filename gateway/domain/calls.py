@@ -211,6 +211,10 @@ def whatever_has_changed(_: "Permit") -> None:
     """For what goes out at any time: it ends something, or belongs to what has left already."""
 
 
+def may_go_on(_: Call) -> None:
+    """For callers whom nobody here can end: another server says all of who they are."""
+
+
 def whatever_is_stopped() -> None:
     """For what nobody keeps, and what was given out before."""
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from gateway.domain._value import value
 from gateway.domain.bounded import Bounded, octets_of
+from gateway.domain.calls import Call
 from gateway.domain.epoch import Epoch
 from gateway.domain.identity import (
     BearerToken,
@@ -117,6 +118,16 @@ class TokenGate:
             owner = seen.principal.person
             await self._possession.require(bound, credential, endpoint, owner=owner)
         return seen.principal
+
+    def require_still(self, call: Call) -> None:
+        """Return if whoever made `call` may call by its token still; what was proven then is not asked for anew.
+
+        Raises:
+            Unauthenticated: They may not.
+
+        """
+        text = "" if call.credential is None else call.credential.text
+        self._looked_up(self._verified(text, call.endpoint, self._clock()), call.endpoint)
 
     def _looked_at_again(self, key: tuple[str, bytes], seen: _Seen) -> _Seen:
         """Return what stands behind a token; the very same principal, unless it is another one."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from gateway.domain.calls import AGGREGATE, AccessRequest, Call, Form, OriginKind, Permit
+from gateway.domain.calls import AGGREGATE, AccessRequest, Call, Form, OriginKind, Permit, may_go_on
 from gateway.domain.decisions import Decision, Duty, Verdict
 from gateway.domain.document import Document
 from gateway.domain.epoch import Epoch
@@ -44,7 +44,7 @@ from gateway.pipeline.sensitive import Sensitive, holds_secrets
 from gateway.pipeline.sessions import Sessions
 from gateway.pipeline.trail import Trail, shown_digest
 from gateway.pipeline.visibility import Visibility
-from gateway.ports import Authenticator, Catalogs, Clock, PinStore, PolicyEngine, RunStore
+from gateway.ports import Authenticator, Catalogs, Clock, PinStore, PolicyEngine, Rights, RunStore
 from gateway.ports.allowance import Allowance
 from gateway.ports.descriptions import DescriptionGate
 from gateway.ports.standing import StandingAnswers
@@ -106,8 +106,14 @@ class Admission:
         clock: Clock,
         sessions: Sessions,
         require_going: Callable[[], None],
+        rights: Rights | None = None,
+        require_still: Callable[[Call], None] = may_go_on,
     ) -> None:
-        """Let nobody further than their name where `require_going` raises."""
+        """Let nobody further than their name where `require_going` raises.
+
+        By `rights` it is known that some have ended since a call was decided on; then `require_still`
+        says whether its caller's have.
+        """
         self.gate = authenticator
         """Tells who holds a credential at an endpoint now, or refuses them."""
         self._runs = runs
@@ -140,6 +146,7 @@ class Admission:
         """Which of them have ended."""
         self.require_going = require_going
         """Raises if somebody has stopped everything: nothing goes out, and nothing is given out."""
+        self._rights, self._require_still = rights, require_still
 
     def narrowed(self, call: Call) -> Call:
         """Return `call` declaring only the extensions that are approved for its server.
@@ -384,11 +391,12 @@ class Admission:
         """Return if the definition that was decided on is still the approved one.
 
         A list that passes, or a person, may have ended it since; and somebody may have stopped
-        everything, or its client has cancelled it.
+        everything, or its client has cancelled it, or may not call any more.
 
         Raises:
             PinMismatch: It is not.
             Stopped: Nothing goes out.
+            Unauthenticated: Whoever makes it may not any more.
             UpstreamFailed: Nobody waits for it any more.
 
         """
@@ -396,6 +404,8 @@ class Admission:
             self.require_going()
             if 0 < permit.call.arrived < self._cancelled.latest:
                 self._cancelled.require_wanted(permit)
+            if self._rights and self._rights.people != permit.premises.people:
+                self._require_still(permit.call)
             if permit.access is None or permit.access.epoch == self._epoch.now:
                 return
             pinned = permit.access.pinned

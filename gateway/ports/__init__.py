@@ -31,6 +31,13 @@ class Authenticator(Protocol):
         ...
 
 
+class Rights(Protocol):
+    @property
+    def people(self) -> int:
+        """How often rights of anybody have ended, as far as is known here."""
+        ...
+
+
 class RunStore(Protocol):
     """Runs and their labels; a label that was raised survives a restart."""
 

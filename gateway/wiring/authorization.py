@@ -16,6 +16,7 @@ from gateway.builtin.named_tools import NamedTools
 from gateway.config import Config
 from gateway.config.auth import Auth, External, Provider
 from gateway.domain._value import value
+from gateway.domain.calls import Call, may_go_on
 from gateway.domain.identity import User
 from gateway.errors import GatewayError
 from gateway.oauth.authorization import AuthorizationEndpoint, must_ask
@@ -75,6 +76,8 @@ class Authorization:
     """What of a configuration concerns who is who."""
 
     authenticator: Authenticator
+    require_still: Callable[[Call], None] = may_go_on
+    """Says whether a caller whom it has known may call still, where they can lose that here."""
     metadata: Metadata
     broker: Broker
     routes: tuple[Route, ...]
@@ -250,6 +253,7 @@ async def _own(building: _Building, metadata: Metadata) -> AsyncIterator[Authori
     try:
         yield Authorization(
             authenticator=_known(building, gate),
+            require_still=gate.require_still,
             metadata=metadata,
             broker=building.broker,
             routes=(*routes, *pages, *desk.on(building.visits)),

@@ -226,7 +226,11 @@ def pipelines(
         sessions=sessions,
         require_going=require_going,
     )
-    admission = admitting(authenticator=who.authenticator)
+    admission = admitting(
+        authenticator=who.authenticator,
+        rights=store.identity.database if config.auth.external is None else None,
+        require_still=who.require_still,
+    )
     begun = BegunRuns(
         admission=admission, runs=store.runs, audit=store.audit, idle_s=store.runs.idle_s
     )

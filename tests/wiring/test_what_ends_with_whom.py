@@ -10,7 +10,10 @@ import pytest
 
 from gateway.domain.approvals import ApprovalState
 from gateway.domain.audit import AuditRecord
-from gateway.domain.identity import Client
+from gateway.domain.calls import Permit
+from gateway.domain.identity import BearerToken, Client
+from gateway.errors import Unauthenticated
+from gateway.oauth.tokens import mint
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.trail import Trail
 from gateway.policy import reload
@@ -19,6 +22,7 @@ from gateway.wiring import departures, pipelines
 from gateway.wiring.foundation import now
 from gateway.wiring.gateway import Gateway
 from tests.e2e.planes import registered
+from tests.oauth.world import access_token
 from tests.pipeline.house import ALICE, UNHINTED
 from tests.pipeline.test_questions_of_planes import EDGE, WORST
 from tests.policy.test_policy_saved_meanwhile import nothing_is_told
@@ -28,6 +32,7 @@ from tests.upstream.permits import permit_for
 from tests.wiring.test_saved_while_a_reload_builds import Place, running
 
 LONG_AGO = 1.0
+CALLS = frozenset({"tools:call"})
 AGENT = Client(id="c_1", name="Agent", created_at=LONG_AGO, created_by="root")
 
 
@@ -127,13 +132,7 @@ async def test_what_a_plane_comes_to_owe_while_it_is_being_removed_counts(
     """Those that ask do so by what is in force until something else is."""
     monkeypatch.setattr(departures, "_EVERY_S", 3600.0)
     made = registered(place.file.parent, edge={"servers": {"mail": "mail"}})
-    runs: list[Any] = []
-
-    def noting(**given: Any) -> Admission:
-        runs.append(given["runs"])
-        return Admission(**given)
-
-    monkeypatch.setattr(pipelines, "Admission", noting)
+    admissions = noting_admissions(monkeypatch)
     place.write(planes={"authzen": made})
     async with running(place) as gateway:
         run = await gateway._store.runs.of(ALICE, UNHINTED)
@@ -153,8 +152,58 @@ async def test_what_a_plane_comes_to_owe_while_it_is_being_removed_counts(
         monkeypatch.setattr(gateway, "build", built)
         place.write(planes={})
         await gateway.take_up()
-        assert (await runs[-1].of(ALICE, UNHINTED)).label == WORST
+        assert (await admissions[-1]._runs.of(ALICE, UNHINTED)).label == WORST
 
 
 async def nothing_stands_against(_: AuditRecord) -> None:
     """Say that it is on record."""
+
+
+def noting_admissions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    made: list[Any] = []
+
+    def noting(**given: Any) -> Admission:
+        admission = Admission(**given)
+        made.append(admission)
+        return admission
+
+    monkeypatch.setattr(pipelines, "Admission", noting)
+    return made
+
+
+async def test_what_waited_for_a_connection_of_somebody_who_may_call_no_more_is_not_sent(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admissions = noting_admissions(monkeypatch)
+    async with running(place) as gateway:
+        stores: Any = gateway._store.identity
+        for name in ("emma", "noor"):
+            stores.users.add(user(name, issuer=gateway._config.public_url))
+        stores.clients.add(replace(AGENT, resources=frozenset({"/mcp"}), scopes=CALLS))
+        waiting = {name: waiting_of(gateway, f"u_{name}") for name in ("emma", "noor")}
+        for permit in waiting.values():
+            admissions[0].require_unchanged(permit)
+        stores.users.change("u_emma", disabled=True, at=now())
+        with pytest.raises(Unauthenticated) as refused:
+            admissions[0].require_unchanged(waiting["emma"])
+        assert refused.value.not_sent
+        admissions[0].require_unchanged(waiting["noor"])
+
+
+def waiting_of(gateway: Gateway, user_id: str) -> Permit:
+    """Return a permit by a token of theirs that is good now."""
+    made, url = permit_for(), gateway._config.public_url
+    token = access_token(
+        AGENT,
+        issuer=url,
+        audience=f"{url}/mcp",
+        subject=user_id,
+        grant_id=f"g_{user_id}",
+        scopes=CALLS,
+        issued_at=int(now()),
+        expires_at=int(now()) + 600,
+    )
+    credential = BearerToken(text=mint(token, gateway._identity.ring))
+    call = replace(made.call, endpoint="/mcp", credential=credential)
+    premises = replace(made.premises, people=gateway._store.identity.people)
+    return replace(made, call=call, premises=premises)
