@@ -16,9 +16,8 @@ _MIXED = 16
 
 # What is found may be as long as its text is: RE2 lets others have the interpreter meanwhile.
 _OCTETS = re2.Options()
-_OCTETS.encoding = (
-    re2.Options.Encoding.LATIN1
-)  # in UTF-8 a letter would be what folds to it as well
+# In UTF-8 a letter would be what folds to it as well.
+_OCTETS.encoding = re2.Options.Encoding.LATIN1
 _EXAMPLE = re2.compile(
     rb"(?i)example|sample|placeholder|your[_-]|my[_-]?(?:password|secret|key)|changeme|redacted|dummy"
     rb"|x{4}|\*{3}|\.{3}|0{8}|1234567890|abcdefgh",
