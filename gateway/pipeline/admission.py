@@ -26,7 +26,6 @@ from gateway.errors import (
 )
 from gateway.pins.verify import verify
 from gateway.pipeline.approvals import Approvals, Granted
-from gateway.pipeline.cancelled import Cancelled
 from gateway.pipeline.conversations import Conversations
 from gateway.pipeline.counts import Due
 from gateway.pipeline.decide import permit_for, protocol_permit, told
@@ -131,7 +130,7 @@ class Admission:
         )
         self._rounds = Rounds(given=memory.given, seal_key=seal_key)
         self._conversations = conversations
-        self._cancelled = Cancelled()
+        self._cancelled = conversations.cancelled
         self.asides = conversations.asides
         """What a message says beside what was decided on."""
         self._limits = limits

@@ -13,6 +13,7 @@ from gateway.domain.calls import Asked, Call, Permit, octets_of_permit
 from gateway.domain.identity import Principal
 from gateway.errors import ProtocolError
 from gateway.pipeline.asides import Asides
+from gateway.pipeline.cancelled import Cancelled
 from gateway.pipeline.trail import Trail
 from gateway.wire import jsontext
 from gateway.wire.bare_notices import names_another
@@ -37,6 +38,8 @@ class Conversations:
         self._cut: Shared[Whose, bytes, tuple[Permit, Trail]] = Shared(octets=_CUT_OCTETS)
         self.asides = Asides()
         """What requests and tokens are called at servers."""
+        self.cancelled = Cancelled()
+        """Also of calls that another configuration still carries."""
 
     def ask(self, permit: Permit, id_: RpcId, asked: Asked) -> None:
         """Note that the server's request `id_` was let through to the client."""

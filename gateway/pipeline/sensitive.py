@@ -149,10 +149,9 @@ class Sensitive:
             givers = self._values.of(who, run.id).givers
             # Whose many values are is as much work as to find them.
             given = await finished(who, nodes, givers, call.server, found, prompt)
-        if nodes <= QUICK_NODES:
-            return {"arguments": told(found, given, flow.says_where), "result": []}
         # Where the call goes may be as long as the call, and each of many is looked for there.
-        rows = await finished(who, nodes, told, found, given, flow.says_where)
+        about = found, given, flow.says_where
+        rows = told(*about) if nodes <= QUICK_NODES else await finished(who, nodes, told, *about)
         return {"arguments": rows, "result": []}
 
     async def recorded(self, who: str, arguments: Any) -> Any:

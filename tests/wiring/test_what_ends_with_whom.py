@@ -10,14 +10,15 @@ import pytest
 
 from gateway.domain.approvals import ApprovalState
 from gateway.domain.audit import AuditRecord
-from gateway.domain.calls import Permit
+from gateway.domain.calls import Form, Permit
 from gateway.domain.identity import BearerToken, Client
-from gateway.errors import Unauthenticated
+from gateway.errors import Unauthenticated, UpstreamFailed
 from gateway.oauth.tokens import mint
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.trail import Trail
 from gateway.policy import reload
 from gateway.storage.identity.store import IdentityStores
+from gateway.wire.operations import CANCELLED
 from gateway.wiring import departures, pipelines
 from gateway.wiring.foundation import now
 from gateway.wiring.gateway import Gateway
@@ -188,6 +189,27 @@ async def test_what_waited_for_a_connection_of_somebody_who_may_call_no_more_is_
             admissions[0].require_unchanged(waiting["emma"])
         assert refused.value.not_sent
         admissions[0].require_unchanged(waiting["noor"])
+
+
+async def test_what_is_cancelled_after_a_reload_is_not_sent_by_what_was_in_force_before(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admissions = noting_admissions(monkeypatch)
+    async with running(place) as gateway:
+        waiting = permit_for(session="s", rpc_id=7)
+        waiting = replace(waiting, call=replace(waiting.call, arrived=1))
+        cancels = permit_for(
+            CANCELLED, form=Form.NOTIFICATION, rpc_id=None, params={"requestId": 7}
+        ).call
+        before = admissions[0]
+        admissions.clear()
+        place.write(tenant={"domains": ["first.example"]})
+        await gateway.take_up()
+        after = admissions[0]
+        before.require_unchanged(waiting)
+        after._cancelled.note(replace(cancels, arrived=2), waiting.principal, "s")
+        with pytest.raises(UpstreamFailed, match="cancelled"):
+            before.require_unchanged(waiting)
 
 
 def waiting_of(gateway: Gateway, user_id: str) -> Permit:
