@@ -11,7 +11,7 @@ from gateway.flow.steps import pieces_of
 
 _LONG = re.compile(r"&#([0-9]{8,})")
 _REFERENCE = re.compile("&")
-_ESCAPE = re.compile("%(?![89A-Fa-f][0-9A-Fa-f])|[^%0-9A-Fa-f]")
+NO_OCTET = re.compile("%(?![89A-Fa-f][0-9A-Fa-f])|[^%0-9A-Fa-f]")
 """What no escaped octet begins with that belongs to the one before (RFC 3986 section 2.1, UTF-8)."""
 _BEYOND = 8
 """Digits of a number that is no character's, whichever they are."""
@@ -26,7 +26,7 @@ def from_html(text: str) -> str:
 
 def unquoted(text: str) -> str:
     """Return `text` with its percent signs undone."""
-    return "".join(map(unquote, pieces_of(text, _ESCAPE)))
+    return "".join(map(unquote, pieces_of(text, NO_OCTET)))
 
 
 def _short(reference: re.Match[str]) -> str:

@@ -19,8 +19,9 @@ import re2
 
 from gateway.domain.rewriting import NO_SYMBOL
 from gateway.flow.decoding import hex_digits
-from gateway.flow.entities import from_html
+from gateway.flow.entities import NO_OCTET, from_html
 from gateway.flow.folding import revealed
+from gateway.flow.steps import pieces_of
 
 _DEEPEST: Final = 4
 """Encodings in one another: percent thrice in base64."""
@@ -46,6 +47,7 @@ _ESCAPE: Final = re.compile(
     r"%[uU]([0-9a-fA-F]{4})"
     r"|\\(?:u\{([0-9a-fA-F]{1,6})\}|U([0-9a-fA-F]{8})|[uU]([0-9a-fA-F]{4})|[xX]([0-9a-fA-F]{2})|([0-7]{3}))"
 )
+_ESCAPE_BEGINS: Final = re.compile(r"[\\%]")
 _QUOTED: Final = re.compile(r"=(?:[0-9a-fA-F]{2}|\r?\n)")
 _PUNYCODE: Final = re.compile(r"xn--([a-z0-9-]{1,59})", re.IGNORECASE)
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/_-]{6,}")
@@ -139,8 +141,17 @@ def _undone(text: str) -> Iterator[str]:
 
 
 def _percent(text: str) -> Iterator[str]:
-    if "%" in text and (plain := _PERCENT.sub(_unquoted, text)) != text:
+    if "%" in text and (plain := _put(_PERCENT, _unquoted, text, NO_OCTET)) != text:
         yield plain
+
+
+def _put(
+    escapes: re.Pattern[str],
+    undone: Callable[[re.Match[str]], str],
+    text: str,
+    edge: re.Pattern[str],
+) -> str:
+    return "".join(escapes.sub(undone, one) for one in pieces_of(text, edge))
 
 
 def _unquoted(escapes: re.Match[str]) -> str:
@@ -153,7 +164,8 @@ def _entities(text: str) -> Iterator[str]:
 
 
 def _escapes(text: str) -> Iterator[str]:
-    if ("\\" in text or "%" in text) and (plain := _ESCAPE.sub(_unescaped, text)) != text:
+    escaped = "\\" in text or "%" in text
+    if escaped and (plain := _put(_ESCAPE, _unescaped, text, _ESCAPE_BEGINS)) != text:
         # Of a pair of surrogates there is one character.
         yield plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

@@ -76,6 +76,8 @@ WORK: dict[str, Callable[[], object]] = {
     "no bank accounts": lambda: forms._has_iban("AA11a--" * LENGTH),
     "hosts of mail": lambda: list(forms._mailboxes("@a" * LENGTH)),
     "references": lambda: from_html("& " * LENGTH),
+    "escapes": lambda: spellings.unescaped("\\a" * (LENGTH // 2)),
+    "escaped octets": lambda: spellings.unescaped("%41" * (LENGTH // 6)),
     "percent signs": lambda: unquoted("a%" * (LENGTH // 6)),
     "parts": lambda: review._parts(",;" * (LENGTH // 6)),
     "secrets' words": lambda: list(secrecy._runs("a " * LENGTH)),

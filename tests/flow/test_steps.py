@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway.flow import decoding, entities, folding, forms, review, spoken, steps
+from gateway.flow import decoding, entities, folding, forms, review, spellings, spoken, steps
 
 REMOTE = r"@[\w-]++(?:\.[\w-]++)++\.?:(?![0-9]{1,5}+(?:[\s,;]|\Z))\S"
 ON_ANOTHER = re.compile(REMOTE)
@@ -141,7 +141,12 @@ def test_texts_are_undone_and_cut_into_words_step_by_step_as_in_one(text: str, s
     shown = folding.revealed(text) if folding.is_suspicious(text) else text
     plain = html.unescape(entities._LONG.sub(entities._short, text))
     escaped = decoding._ESCAPE.sub(decoding._unescaped, text)
+    percents = spellings._PERCENT.sub(spellings._unquoted, text)
+    spelled = spellings._ESCAPE.sub(spellings._unescaped, text)
+    spelled = spelled.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     expected = (
+        percents,
+        spelled if spellings._ESCAPE.search(text) else text,
         plain if "&" in text else text,
         unquote(text),
         [escaped] if text.count("\\") > 3 and escaped != text else [],
@@ -151,6 +156,8 @@ def test_texts_are_undone_and_cut_into_words_step_by_step_as_in_one(text: str, s
     with pytest.MonkeyPatch.context() as patch:
         stepping(patch, step)
         assert (
+            next(spellings._percent(text), text),
+            next(spellings._escapes(text), text),
             entities.from_html(text),
             entities.unquoted(text),
             [form for how, form in decoding._undone(text, 1) if how == "escapes"],
