@@ -134,6 +134,7 @@ def test_what_an_expression_finds_it_finds_step_by_step(text: str, step: int) ->
 @settings(max_examples=100)
 @given(PIECES, STEPS)
 @example("%41%c3%a9%80%e2%82%41%e2%82", 1)
+@example("\\u0041\\x41\\u{1f980}%u0041", 1)
 @example("%%41%%4%1%zz%c3%", 1)
 @example("&#00065;&#0000000065&amp&am;&#x41", 1)
 @example("e\u0301s \u0130x_", 1)
