@@ -403,7 +403,7 @@ class Admission:
             self.require_going()
             if 0 < permit.call.arrived < self._cancelled.latest:
                 self._cancelled.require_wanted(permit)
-            if self._rights and self._rights.people != permit.premises.people:
+            if self._rights and permit.premises.people not in (None, self._rights.people):
                 self._require_still(permit.call)
             if permit.access is None or permit.access.epoch == self._epoch.now:
                 return

@@ -228,7 +228,7 @@ def pipelines(
     )
     admission = admitting(
         authenticator=who.authenticator,
-        rights=store.identity.database if config.auth.external is None else None,
+        rights=store.identity.database,
         require_still=who.require_still,
     )
     begun = BegunRuns(
