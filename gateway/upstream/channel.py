@@ -19,7 +19,7 @@ from gateway.domain.calls import Form, RawAnswer
 from gateway.errors import GatewayError, LimitExceeded, UpstreamFailed
 from gateway.upstream.child import Child
 from gateway.upstream.faults import too_large, unusable
-from gateway.upstream.inbox import Ending, Heard, Inbox, Messages
+from gateway.upstream.inbox import Backlog, Ending, Heard, Inbox, Messages
 from gateway.upstream.replies import read_in_turn
 from gateway.upstream.settings import LocalSettings
 from gateway.wire import jsontext
@@ -87,6 +87,7 @@ class Channel:
         self._child = child
         self._timeouts = settings.timeouts
         self._limits = settings.limits
+        self._backlog = Backlog(settings.limits.result_bytes)
         self._waiting: dict[Key, Inbox] = {}
         self._by_token: dict[Key, Inbox] = {}
         self._plain: dict[int, Inbox] = {}
@@ -162,7 +163,7 @@ class Channel:
         if self._listener is not None:
             return None
         self._use()
-        inbox = self._listener = Inbox(self._limits.result_bytes, self._kept)
+        inbox = self._listener = Inbox(self._backlog, self._kept)
         self._kept = deque(maxlen=_KEPT)
         messages = self._messages(inbox, self._unlisten, listens=True)
         return RawAnswer(status=HTTPStatus.OK, headers=EVENTS, session=None, body=messages)
@@ -190,7 +191,7 @@ class Channel:
     def _expect(self, asked: Asked) -> Inbox:
         if self.ended:
             raise unusable("the process has ended")
-        inbox = Inbox(self._limits.result_bytes)
+        inbox = Inbox(self._backlog)
         self._waiting[_key(asked.id)] = inbox
         if asked.progress is not None:
             self._by_token[_key(asked.progress)] = inbox

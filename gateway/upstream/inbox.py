@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
-from typing import Self
+from typing import Final, Self
 
 from gateway.domain._value import value
 from gateway.domain.calls import ServerEvent
@@ -15,6 +15,9 @@ from gateway.upstream.faults import late, too_large
 from gateway.upstream.roomy import Answering
 from gateway.upstream.settings import Limits, Timeouts
 from gateway.wire.sse import data_event
+
+_EACH: Final = 256
+"""Bytes that a message takes by itself, however little it says."""
 
 
 @value
@@ -38,31 +41,55 @@ class Ending(Enum):
     """Too much came, or nothing."""
 
 
+class Backlog:
+    """What one process has said that its readers have not taken, of all of them together."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._less = asyncio.Event()
+
+    def grow(self, octets: int) -> None:
+        """Count so many bytes more, or less."""
+        self._bytes += octets
+        self._less.set()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more is read before some of it is taken."""
+        return self._bytes >= self._most_bytes
+
+    async def changed(self) -> None:
+        """Return once somebody has taken something, or reads no more."""
+        self._less.clear()
+        await self._less.wait()
+
+
 class Inbox:
     """Messages on their way to one reader; whoever is slow to read slows the server."""
 
-    def __init__(self, most_bytes: int, kept: Iterable[Heard] = ()) -> None:
-        """`kept` comes first; `most_bytes` is when `put` begins to wait."""
-        self._most_bytes = most_bytes
+    def __init__(self, backlog: Backlog, kept: Iterable[Heard] = ()) -> None:
+        """`kept` comes first; once `backlog` is full, `put` waits."""
+        self._backlog = backlog
         self._waiting = deque(kept)
-        self._bytes = sum(len(heard.line) for heard in self._waiting)
+        self._bytes = 0
+        """What it has of the backlog: of all that waits, and of what was got and has no room elsewhere."""
+        self._count(sum(map(_octets, self._waiting)))
         self._news = asyncio.Event()
-        self._room = asyncio.Event()
         self._failure: GatewayError | None = None
         self._closed = False
 
     async def put(self, heard: Heard) -> None:
         """Add a message, once there is room for it; what nobody reads any more is dropped."""
-        while self._bytes >= self._most_bytes and not self._closed:
-            self._room.clear()
-            await self._room.wait()
+        while self._backlog.is_full and not self._closed:
+            await self._backlog.changed()
         if not self._closed:
             self._waiting.append(heard)
-            self._bytes += len(heard.line)
+            self._count(_octets(heard))
             self._news.set()
 
     async def get(self) -> Heard:
-        """Return the next message.
+        """Return the next message, which is counted here until it is `taken`.
 
         Raises:
             GatewayError: There will be none, because of this.
@@ -73,10 +100,12 @@ class Inbox:
                 raise self._failure
             self._news.clear()
             await self._news.wait()
-        heard = self._waiting.popleft()
-        self._bytes -= len(heard.line)
-        self._room.set()
-        return heard
+        return self._waiting.popleft()
+
+    def taken(self, heard: Heard) -> None:
+        """Take note that a message that was got has its room elsewhere, or is given out."""
+        if not self._closed:
+            self._count(-_octets(heard))
 
     def fail(self, failure: GatewayError) -> None:
         """Let the reader, once it has read what there is, know that nothing more comes."""
@@ -89,9 +118,18 @@ class Inbox:
         self._close()
 
     def _close(self) -> None:
+        """Take nothing more, and wait for nobody: with a process that failed, or a reader that left."""
         self._closed = True
-        self._room.set()
+        self._count(-self._bytes)
         self._news.set()
+
+    def _count(self, octets: int) -> None:
+        self._bytes += octets
+        self._backlog.grow(octets)
+
+
+def _octets(heard: Heard) -> int:
+    return _EACH + len(heard.line)
 
 
 class Messages:
@@ -167,6 +205,7 @@ class Messages:
                 await self._pace.turn()
             heard = await self._timed()
             await self._room.grown(len(heard.line))
+            self._inbox.taken(heard)
             self._taken_bytes += len(heard.line)
             self._pace.hand(len(heard.line))
             if self._taken_bytes > self._most_bytes:

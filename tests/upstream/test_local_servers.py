@@ -9,6 +9,7 @@ from http import HTTPStatus
 import pytest
 
 from gateway.domain.calls import Form, Permit
+from gateway.domain.room import SHARE, UNDER_WAY, Rooms, Share
 from gateway.domain.tools import Profile
 from gateway.errors import LimitExceeded, UpstreamFailed
 from gateway.upstream.settings import Limits, Timeouts
@@ -419,6 +420,27 @@ async def test_a_reader_that_is_slow_holds_no_more_than_its_share_in_memory(tmp_
         await asyncio.sleep(0.3)
         assert answer.body._inbox._bytes < 20_000  # type: ignore[union-attr]
         assert len(await messages(answer)) == 501
+
+
+async def test_answers_that_have_no_room_yet_share_what_one_process_may_say(tmp_path):
+    limits, rooms, large = Limits(result_bytes=40_000), Rooms(), "x" * 20_000
+    async with local_upstream(tmp_path, limits=limits) as upstream:
+        session = await session_of(upstream)
+        owner = call("echo", session).principal.key
+        backlog = upstream._channels.find(session, owner)._backlog
+        rooms.answers.take(UNDER_WAY)
+        SHARE.set(Share(rooms))
+        asked = [
+            asyncio.create_task(said(upstream, call("echo", session, number, a=large)))
+            for number in range(1, 6)
+        ]
+        await until(lambda: backlog.is_full)
+        await asyncio.sleep(0.1)
+        assert backlog._bytes < 65_000
+        assert not any(one.done() for one in asked)
+        rooms.answers.give(UNDER_WAY)
+        assert await asyncio.gather(*asked) == [{"a": large}] * 5
+        assert backlog._bytes == 0
 
 
 async def test_only_the_first_answer_counts(tmp_path):

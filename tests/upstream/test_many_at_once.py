@@ -13,7 +13,7 @@ from gateway.pipeline.streams import _drain
 from gateway.upstream import channel as channels
 from gateway.upstream.channel import Channel
 from gateway.upstream.child import Child, Patience
-from gateway.upstream.inbox import Heard, Inbox, Messages
+from gateway.upstream.inbox import Backlog, Heard, Inbox, Messages
 from gateway.upstream.launch import Launch
 from gateway.upstream.settings import Limits, LocalSettings, Timeouts
 from gateway.upstream.stream import EventStream
@@ -51,7 +51,7 @@ def streamed(octets: bytes) -> EventStream:
 
 def local(*lines: bytes) -> Messages:
     return Messages(
-        Inbox(1_000_000, [Heard(line=line, final=not line) for line in (*lines, b"")]),
+        Inbox(Backlog(1_000_000), [Heard(line=line, final=not line) for line in (*lines, b"")]),
         timeouts=Timeouts(),
         limits=Limits(),
         server="notes",

@@ -1,6 +1,7 @@
 """Large answers of servers wait until there is room for them; small ones never do."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import cast
 
@@ -11,7 +12,8 @@ from gateway.errors import LimitExceeded
 from gateway.http1 import Response
 from gateway.upstream import roomy
 from gateway.upstream.exchange import Exchange
-from gateway.upstream.inbox import Heard, Inbox, Messages
+from gateway.upstream.faults import unusable
+from gateway.upstream.inbox import Backlog, Heard, Inbox, Messages
 from gateway.upstream.roomy import answering
 from gateway.upstream.settings import Limits, Timeouts, UpstreamSettings
 from gateway.upstream.stream import EventStream
@@ -254,7 +256,7 @@ def said(share: Share, *lines: Heard) -> Messages:
     """Return what a local server has said to one reader."""
     SHARE.set(share)
     return Messages(
-        Inbox(MOST, lines),
+        Inbox(Backlog(MOST), lines),
         timeouts=Timeouts(),
         limits=Limits(result_bytes=MOST, stream_bytes=8 * MOST),
         server="notes",
@@ -309,3 +311,41 @@ async def test_a_local_servers_answer_that_finds_no_room_in_time_is_refused(
         await messages.first()
     room.give(MOST)
     assert room.taken == 0
+
+
+async def test_what_a_process_has_said_is_bounded_for_all_its_readers_until_it_has_room_elsewhere(
+    rooms: Rooms, room: Room
+):
+    backlog = Backlog(len(LARGE))
+    first, second = Inbox(backlog), Inbox(backlog)
+    SHARE.set(Share(rooms))
+    reader = Messages(
+        first, timeouts=Timeouts(), limits=Limits(), server="notes", left=lambda _: None
+    )
+    room.take(MOST)
+    await first.put(Heard(line=LARGE))
+    reading = asyncio.create_task(anext(reader))
+    putting = asyncio.create_task(second.put(Heard(line=b"x")))
+    await asyncio.sleep(0.01)
+    assert [reading.done(), putting.done()] == [False, False]
+    room.give(MOST)
+    await asyncio.gather(reading, putting)
+
+
+@pytest.mark.parametrize("ends", [Inbox.close, lambda one: one.fail(unusable("it has ended"))])
+async def test_a_reader_that_has_gone_takes_nothing_of_what_others_may_keep(
+    ends: Callable[[Inbox], None],
+):
+    backlog = Backlog(1_000)
+    first, second = Inbox(backlog), Inbox(backlog)
+    for _ in range(4):
+        await first.put(Heard(line=b"small"))  # each takes more than its bytes
+    putting = asyncio.create_task(second.put(Heard(line=b"x")))
+    await asyncio.sleep(0)
+    assert backlog.is_full
+    ends(first)
+    await asyncio.sleep(0.01)
+    assert putting.done()
+    first.taken(Heard(line=b"small"))
+    assert (await second.get()).line == b"x"
+    assert backlog._bytes == second._bytes == 256 + 1
