@@ -38,10 +38,6 @@ _MOST_PINS = 10_000
 """Of one kind, of one server: pages that never end must not fill the disk."""
 
 
-_MOST_NOTED_AT_ONCE = 256
-"""Changes in one transaction: what others have to record waits for it."""
-
-
 class PinKeeper:
     """The one way a sighting reaches the pins, whoever saw it: the crawler or a relayed list."""
 
@@ -147,10 +143,9 @@ class PinKeeper:
             if (pin := known.get(manifest.target.name)) is None
             or not manifest.is_same(pin.observed)
         ]
-        if changed:
-            elsewhere = tools_elsewhere(self._pins.all(), server)
-            for start in range(0, len(changed), _MOST_NOTED_AT_ONCE):
-                await self._note(changed[start : start + _MOST_NOTED_AT_ONCE], elsewhere)
+        elsewhere = tools_elsewhere(self._pins.all() if changed else (), server)
+        async for some in in_steps(changed):  # what others record waits for a transaction
+            await self._note(some, elsewhere)
         return shown, rejected
 
     async def _known(self, server: UpstreamId, profile: Profile, kind: Kind) -> dict[str, Pin]:
@@ -292,9 +287,8 @@ async def _question(
 
 def _is_outdone(pin: Pin | None, manifest: Manifest) -> bool:
     """Whether another definition is in force than the one that is shown."""
-    if pin is None or pin.status is not PinStatus.APPROVED or pin.approved is None:
-        return False
-    return not pin.approved.is_same(manifest)
+    approved = pin.approved if pin is not None and pin.status is PinStatus.APPROVED else None
+    return approved is not None and not approved.is_same(manifest)
 
 
 def _has_moved(pin: Pin | None, manifest: Manifest) -> bool:

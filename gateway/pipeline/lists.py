@@ -81,8 +81,7 @@ class ListFilter:
             (one.target, pin)
             async for some in in_steps(compared)
             for one in some
-            if (pin := self._pins.find(one.target, call.profile)) is not None
-            if self.is_served(pin)
+            if (pin := self._pins.find(one.target, call.profile)) and self.is_served(pin)
         ]
         visible = await self._visibility.of(call, permit.principal, usable)
         hosts = self._portable.get(call.server, ()) if kind is Kind.TOOL else ()

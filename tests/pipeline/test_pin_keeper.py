@@ -176,10 +176,9 @@ async def test_changes_are_stored_some_at_a_time_each_after_its_record(
         return await observe(sightings)
 
     monkeypatch.setattr(house.pins, "observe", noted)
-    monkeypatch.setattr(keeper, "_MOST_NOTED_AT_ONCE", 4)
-    prompts = [{"name": f"p{number}"} for number in range(10)]
+    prompts = [{"name": f"p{number}"} for number in range(2 * STEP + 2)]
     await house.keeper.compare(MAIL, Profile.MODERN, Kind.PROMPT, prompts)
-    assert at_once == [(4, 4), (4, 8), (2, 10)]
+    assert at_once == [(STEP, STEP), (STEP, 2 * STEP), (2, 2 * STEP + 2)]
 
 
 class InParts(list[Pin]):
