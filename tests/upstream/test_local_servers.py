@@ -427,7 +427,9 @@ async def test_answers_that_have_no_room_yet_share_what_one_process_may_say(tmp_
     async with local_upstream(tmp_path, limits=limits) as upstream:
         session = await session_of(upstream)
         owner = call("echo", session).principal.key
-        backlog = upstream._channels.find(session, owner)._backlog
+        channel = upstream._channels.find(session, owner)
+        assert channel is not None
+        backlog = channel._backlog
         rooms.answers.take(UNDER_WAY)
         SHARE.set(Share(rooms))
         asked = [
