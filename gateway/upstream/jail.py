@@ -6,6 +6,7 @@ One that may reach something listens on its own loopback, for a proxy of ours ou
 found out by running them (`jail_trial`): containers and hardened kernels often forbid the namespaces.
 """
 
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -84,13 +85,16 @@ def environment(launch: Launch) -> dict[str, str]:
     return {**launch.environment, **own}
 
 
-def hides(launch: Launch, secret: Iterable[Path]) -> Iterator[str]:
+def hides(launch: Launch, secret: Iterable[Path], changeable: Iterable[Path] = ()) -> Iterator[str]:
     """Yield why `launch` cannot have the files that it names; nothing in `secret` is ever shown.
 
+    Nor is what lies in what it may change, or in one of the folders that are `changeable` by others:
+    whoever is in there puts a link in its place between this look and the jail's.
     Nothing is yielded for what only starting it can tell. It holds for as long as nobody moves what
     the paths lead to, so it is asked before each start.
     """
     kept = [path.resolve() for path in secret]
+    theirs = {path.resolve(): path for path in (*changeable, *launch.write)}
     for path in filter(in_system, kept):
         yield f"`{path}` is the gateway's own, and lies where every jail shows it"
     for path in (*launch.read, *launch.write):
@@ -105,6 +109,23 @@ def hides(launch: Launch, secret: Iterable[Path]) -> Iterator[str]:
         real = path.resolve()
         if any(one.is_relative_to(real) or real.is_relative_to(one) for one in kept):
             yield f"`{path}` would show the gateway's own data"
+        within = {theirs[one] for step in _way_to(path) for one in step.parents if one in theirs}
+        for folder in sorted(within):
+            yield f"`{path}` lies in `{folder}`, where a server may put what it likes in its place"
+
+
+def _way_to(path: Path, links: int = 40) -> Iterator[Path]:
+    """Yield each place that is looked at to find out where `path` leads, links on the way among them.
+
+    Behind more `links` the kernel finds nothing (path_resolution(7)).
+    """
+    at = Path("/")
+    for place, part in enumerate(path.parts[1:], start=2):
+        at = Path(os.path.normpath(at / part))  # there is no link in `at`
+        yield at
+        if links and at.is_symlink():
+            yield from _way_to(at.parent.joinpath(at.readlink(), *path.parts[place:]), links - 1)
+            return
 
 
 _HOLES: Final = tuple(map(Path, ("/proc", "/sys", "/dev", "/run")))

@@ -133,7 +133,8 @@ def _refused(settings: LocalSettings) -> str:
 
     A server that may change a folder can exchange what lies in it, its own program too.
     """
-    return "; ".join(hides(settings.launch, settings.concealed)) if settings.launch.jailed else ""
+    launch, about = settings.launch, (settings.concealed, settings.changeable)
+    return "; ".join(hides(launch, *about)) if launch.jailed else ""
 
 
 def _proxy(settings: LocalSettings) -> ForwardProxy | None:

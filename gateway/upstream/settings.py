@@ -128,6 +128,8 @@ class LocalSettings:
     launch: Launch
     concealed: tuple[Path, ...]
     """What no jail shows, wherever links lead when it is made."""
+    changeable: tuple[Path, ...] = ()
+    """Where local servers may put what they like, this one or others: what lies deeper no jail shows."""
     refused: str = ""
     """Why it is never started; empty if it may be."""
     extensions: frozenset[str] = frozenset()

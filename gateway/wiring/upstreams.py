@@ -114,6 +114,7 @@ def _local_settings(
         server=UpstreamId(name),
         launch=launch,
         concealed=tuple(_secret(config)),
+        changeable=_changeable(config),
         refused="; ".join(problems),
         extensions=frozenset(server.extensions),
         timeouts=_timeouts(config),
@@ -147,14 +148,21 @@ def _launch(server: Server, config: Config) -> tuple[Launch, list[str]]:
         reach=server.network.allow if server.network else (),
     )
     if launch.jailed and not problems:
-        problems += hides(launch, _secret(config))
+        problems += hides(launch, _secret(config), _changeable(config))
     return launch, problems
 
 
 def _secret(config: Config) -> list[Path]:
     """Return what no server may see of this machine, whatever the configuration says."""
     files = [Path(ref.name) for ref in config.references if ref.kind == "file"]
-    return [config.data_dir, *files, *([config.tls.key] if config.tls else [])]
+    listeners = (config.tls, config.planes.grpc)
+    keys = [one.key for one in listeners if one is not None and one.key is not None]
+    return [config.data_dir, *files, *keys]
+
+
+def _changeable(config: Config) -> tuple[Path, ...]:
+    """Return where local servers may put what they like, whichever of them."""
+    return tuple(path.absolute() for one in config.servers.values() for path in one.files.write)
 
 
 def _timeouts(config: Config) -> Timeouts:

@@ -274,13 +274,55 @@ def test_the_gateways_own_data_are_never_shown(tmp_path, member):
     assert list(jail.hides(one, [data])) == []
 
 
+@pytest.mark.parametrize("way", ["straight", "link", "link-in-there", "above"])
+@pytest.mark.parametrize("member", ["read", "write"])
+async def test_what_a_server_may_exchange_meanwhile_is_shown_to_none(tmp_path, way, member):
+    """Between our look and the jail's: what is there by then is whatever it put there."""
+    work, other = tmp_path / "work", tmp_path / "other"
+    (work / "a").mkdir(parents=True)
+    other.mkdir()
+    (work / "out").symlink_to("../other")
+    (tmp_path / "in").symlink_to("work/a")
+    paths = {
+        "straight": work / "a",
+        "link": tmp_path / "in",
+        "link-in-there": work / "out",
+        "above": work / "a" / ".." / ".." / "other",
+    }
+    one = {"launch": {member: (paths[way],)}, "changeable": (work,), **IN_JAIL}
+    async with local_upstream(tmp_path, **one) as upstream:
+        with pytest.raises(UpstreamFailed) as refused:
+            await upstream.forward(initialize())
+    assert refused.value.detail == (
+        f"`{paths[way]}` lies in `{work}`, where a server may put what it likes in its place"
+    )
+
+
+def test_nor_is_what_one_server_may_exchange_itself_and_its_program(tmp_path):
+    work, program = tmp_path / "work", tmp_path / "work" / "tool"
+    work.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    one = Launch(argv=(str(program),), folder=tmp_path, write=(work,))
+    assert list(jail.hides(one, [])) == [
+        f"`{program}` lies in `{work}`, where a server may put what it likes in its place"
+    ]
+
+
+def test_two_may_have_the_same_folder_and_what_lies_beside_it(tmp_path):
+    for name in ("work", "work2"):
+        (tmp_path / name).mkdir()
+    given = (tmp_path / "work", tmp_path / "work2")
+    one = Launch(argv=("/usr/bin/env",), folder=tmp_path, read=given[1:], write=given[:1])
+    assert list(jail.hides(one, [], given)) == []
+
+
 async def test_what_is_exchanged_behind_a_path_later_is_not_shown_either(tmp_path):
-    """As a server can that may change the folder around it."""
+    """Be it by whoever else may change the folder around it."""
     data, shown = tmp_path / "data", tmp_path / "work" / "a" / "b"
     data.mkdir()
     shown.mkdir(parents=True)
-    given = {"write": (tmp_path / "work",), "read": (shown,)}
-    about = {"launch": given, "concealed": (data,), **IN_JAIL}
+    about = {"launch": {"read": (shown,)}, "concealed": (data,), **IN_JAIL}
     async with local_upstream(tmp_path, **about) as upstream:
         await session_of(upstream)
         shown.rmdir()

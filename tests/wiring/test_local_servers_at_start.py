@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -19,8 +21,14 @@ from gateway.wiring.refusals import RefusedEgressReporter
 from gateway.wiring.upstreams import upstreams_of
 
 
-def config(at: Path, **server: Any) -> Config:
-    content = {"version": 1, "public_url": "http://localhost", "servers": {"a": server}}
+def config(
+    at: Path,
+    more: Mapping[str, Any] = MappingProxyType({}),
+    more_servers: Mapping[str, Any] = MappingProxyType({}),
+    **server: Any,
+) -> Config:
+    servers = {"a": server, **more_servers}
+    content = {"version": 1, "public_url": "http://localhost", "servers": servers, **more}
     return parse(json.dumps(content), file=at / "douane.yaml", environ={})
 
 
@@ -92,6 +100,29 @@ async def test_what_cannot_be_started_says_why(
     (tmp_path / "var").mkdir()
     (tmp_path / "t").write_text("secret")
     assert told in (await local(config(tmp_path, **server))).refused
+
+
+@pytest.mark.parametrize("listener", ["tls", "planes"])
+async def test_no_listeners_key_is_shown(tmp_path: Path, listener: str) -> None:
+    (tmp_path / "keys").mkdir()
+    files = {"certificate": "keys/c", "key": "keys/k"}
+    more: dict[str, Any] = {
+        "tls": {"tls": files, "public_url": "https://localhost"},
+        "planes": {"planes": {"grpc": {"listen": "127.0.0.1:8443", **files}}},
+    }
+    one = await local(config(tmp_path, more[listener], command=["sh"], files={"read": ["keys"]}))
+    assert one.refused == f"`{tmp_path / 'keys'}` would show the gateway's own data"
+
+
+async def test_what_one_server_may_exchange_is_shown_to_no_other(tmp_path: Path) -> None:
+    (tmp_path / "work" / "a").mkdir(parents=True)
+    other = {"b": {"command": ["sh"], "files": {"write": ["work"]}}}
+    found = config(tmp_path, more_servers=other, command=["sh"], files={"read": ["work/a"]})
+    one, _ = await upstreams_of(found)
+    assert isinstance(one, LocalSettings)
+    told = f"`{tmp_path / 'work/a'}` lies in `{tmp_path / 'work'}`"
+    assert one.refused.startswith(told)
+    assert one.changeable == (tmp_path / "work",)
 
 
 async def test_a_secret_reaches_the_environment_and_nothing_else(tmp_path: Path) -> None:
