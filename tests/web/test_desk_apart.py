@@ -261,6 +261,23 @@ async def test_whoever_leaves_gives_the_tokens_back(apart):
     assert (await browser.get(f"{DESK}/approvals")).status == 404
 
 
+async def test_whoever_comes_again_and_again_takes_nobody_elses_place(apart):
+    """Also somebody who has no role, and whose browser says nothing of where they sat before."""
+    ada, uma = apart.browser(), apart.browser()
+    await apart.enters(ada)
+    await apart.enters(uma, "uma")
+    (first,) = sessions_of(uma)
+    for _ in range(8):
+        for jar in uma.cookies.values():
+            jar.pop("douane-desk-session", None)
+        await uma.get(f"{DESK}/enter?to=/desk")
+    now = apart.house.clock()
+    assert apart.seats.of(first, now=now) is None
+    assert apart.seats.of(*sessions_of(uma), now=now) is not None
+    assert len(apart.seats) == 8 + 1
+    assert (await ada.get(f"{DESK}/approvals")).status == 200
+
+
 def test_no_other_program_can_be_that_client():
     client = desk_client(APART + ENTERED_PATH, SECRET)
     assert client.auth_methods == {AuthMethod.BASIC}

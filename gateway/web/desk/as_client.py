@@ -37,6 +37,8 @@ ENTERED_PATH = f"{DESK_PATH}/entered"
 LEAVE_PATH = f"{DESK_PATH}/leave"
 
 _MOST_SEATS = 1_000
+_MOST_OF_ONE = 8
+"""Seats of one person: for another one, that which they took first is gone."""
 _OCTETS = 16 * 1024**2
 _OK = 200
 _PASSING = frozenset({429, 503})
@@ -52,6 +54,8 @@ class Seat:
 
     access: str = field(repr=False)
     refresh: str = field(repr=False)
+    user_id: str
+    """Whose it is."""
     proven_at: float
     ends_at: float
 
@@ -61,8 +65,13 @@ class Seats:
 
     def __init__(self) -> None:
         self._seats: Bounded[str, Seat] = Bounded(most=_MOST_SEATS, octets=_OCTETS)
+        self._of: Bounded[str, tuple[str, ...]] = Bounded(most=_MOST_SEATS, octets=_OCTETS)
+        """By whose they are, in the order in which they were taken: nobody's take another's place."""
         self.refreshing = asyncio.Lock()
         """One at a time: a refresh token is used once."""
+
+    def __len__(self) -> int:
+        return len(self._seats)
 
     def of(self, session: str, *, now: float) -> Seat | None:
         """Return the seat of that cookie, unless its time is over."""
@@ -70,8 +79,13 @@ class Seats:
         return seat if seat is not None and now < seat.ends_at else None
 
     def keep(self, session: str, seat: Seat) -> None:
-        octets = ENTRY + len(seat.access) + len(seat.refresh)
-        self._seats.put(digest(session), seat, octets)
+        key, octets = digest(session), ENTRY + len(seat.access) + len(seat.refresh)
+        earlier = self._of.get(seat.user_id) or ()
+        own = [one for one in earlier if one in self._seats and one != key]
+        for gone in own[: 1 - _MOST_OF_ONE]:
+            self._seats.pop(gone)
+        self._seats.put(key, seat, octets)
+        self._of.put(seat.user_id, (*own[1 - _MOST_OF_ONE :], key), _MOST_OF_ONE * ENTRY)
 
     def leave(self, session: str) -> None:
         self._seats.pop(digest(session))
@@ -151,18 +165,18 @@ class AsClient:
         seat = self._seats.of(browser.session, now=self._clock())
         if seat is None:
             return None
-        user = await self._holder(seat)
+        user = await self._holder(seat.access)
         if user is None:
             seat = await self._refreshed(browser, seat)
-            user = None if seat is None else await self._holder(seat)
+            user = None if seat is None else await self._holder(seat.access)
         if seat is None or user is None:
             self._seats.leave(browser.session)
             return None
         return SignedIn(user=user, proven_at=seat.proven_at)
 
-    async def _holder(self, seat: Seat) -> User | None:
+    async def _holder(self, access: str) -> User | None:
         try:
-            credential = BearerToken(text=seat.access)
+            credential = BearerToken(text=access)
             principal = await self._authenticator.authenticate(credential, ADMIN_API)
         except Unauthenticated:
             return None
@@ -216,21 +230,23 @@ class AsClient:
             "code_verifier": _verifier(visit.browser, nonce),
         }
         answer = await self._asked(self._token, form, visit.browser)
-        if answer.status != _OK:
+        user = await self._holder(answer.body["access_token"]) if answer.status == _OK else None
+        if user is None:
             raise SignInRefused("This sign-in did not work. Begin again.")
         session = new_secret(self._random)
         self._seats.leave(visit.browser.session)
-        self._seats.keep(session, self._seat(answer.body))
+        self._seats.keep(session, self._seat(answer.body, user))
         return self._visits.cookies.sign_in(
             self._visits.pages.redirect(AFTER["desk"](place)), session
         )
 
-    def _seat(self, body: Mapping[str, Any]) -> Seat:
+    def _seat(self, body: Mapping[str, Any], user: User) -> Seat:
         now = self._clock()
         access, refresh = _tokens(body)
         return Seat(
             access=access,
             refresh=refresh,
+            user_id=user.id,
             proven_at=min(float(body.get("auth_time", 0)), now),
             ends_at=now + self._own.lifetime_s,
         )
