@@ -3,7 +3,8 @@
 import os
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 from gateway.config import Config, Server
@@ -149,6 +150,7 @@ def _launch(server: Server, config: Config) -> tuple[Launch, list[str]]:
     )
     if launch.jailed and not problems:
         problems += hides(launch, _secret(config), _changeable(config))
+        problems += _lets_change(launch, _gone_by(config))
     return launch, problems
 
 
@@ -158,6 +160,21 @@ def _secret(config: Config) -> list[Path]:
     listeners = (config.tls, config.planes.grpc)
     keys = [one.key for one in listeners if one is not None and one.key is not None]
     return [config.data_dir, *files, *keys]
+
+
+def _gone_by(config: Config) -> list[Path]:
+    """Return what this gateway goes by, its policy for one as soon as that is saved: no server may change it."""
+    path, bundle = config.policy.path, config.policy.bundle
+    policy = [] if "://" in path else [Path(path)]
+    return [config.file, *policy, *([bundle.verification_key] if bundle else [])]
+
+
+def _lets_change(launch: Launch, kept: Sequence[Path]) -> Iterator[str]:
+    """Yield what `launch` might change of what is `kept`, by whatever links either is named."""
+    for path, one in product(launch.write, kept):
+        theirs, ours = path.resolve(), (one.absolute(), one.resolve())
+        if any(our.is_relative_to(theirs) or theirs.is_relative_to(our) for our in ours):
+            yield f"`{path}` would let a server change `{one}`, by which this gateway goes"
 
 
 def _changeable(config: Config) -> tuple[Path, ...]:

@@ -114,6 +114,34 @@ async def test_no_listeners_key_is_shown(tmp_path: Path, listener: str) -> None:
     assert one.refused == f"`{tmp_path / 'keys'}` would show the gateway's own data"
 
 
+@pytest.mark.parametrize("kept", ["douane.yaml", "policies", "key.pem"])
+async def test_no_server_may_change_what_the_gateway_goes_by(tmp_path: Path, kept: str) -> None:
+    """Wherever the rest is: a policy that is saved is in force a moment later."""
+    at = tmp_path / "etc"
+    places = {name: at / name for name in ("douane.yaml", "policies", "key.pem")}
+    places[kept] = at / "shared" / kept
+    (at / "shared").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("etc/shared")
+    policy = {
+        "path": str(places["policies"]),
+        "bundle": {"verification_key": str(places["key.pem"])},
+    }
+    server: dict[str, Any] = {"command": ["sh"], "files": {"write": [str(tmp_path / "link")]}}
+    content: dict[str, Any] = {
+        "version": 1,
+        "public_url": "http://localhost",
+        "data_dir": str(tmp_path / "data"),
+        "policy": policy,
+        "servers": {"a": server},
+    }
+    told = f"`{tmp_path / 'link'}` would let a server change `{places[kept]}`"
+    found = parse(json.dumps(content), file=places["douane.yaml"], environ={})
+    assert (await local(found)).refused == f"{told}, by which this gateway goes"
+    content["servers"] = {"a": {**server, "files": {"read": server["files"]["write"]}}}
+    found = parse(json.dumps(content), file=places["douane.yaml"], environ={})
+    assert (await local(found)).refused == ""
+
+
 async def test_what_one_server_may_exchange_is_shown_to_no_other(tmp_path: Path) -> None:
     (tmp_path / "work" / "a").mkdir(parents=True)
     other = {"b": {"command": ["sh"], "files": {"write": ["work"]}}}
