@@ -132,8 +132,8 @@ class Provenance:
         """What calls that may have been led write somewhere, and may read again."""
         if not complete:
             self._written.give_up()
-        self._led = False
-        """Whether a call that may have been led has written something: any answer from then on may tell of it."""
+        self.is_led = not complete
+        """Whether a call that may have been led may have written something: any answer from then on may tell of it."""
         self._search = self._search_in_lists = Search()
         """Of the question that is being answered."""
         self._missed = False
@@ -187,7 +187,7 @@ class Provenance:
         a secret, is one still.
         """
         self._written.give_up()
-        self._led = True
+        self.is_led = True
         self._said.clear()
         self._said_octets = 0
         self._missed = True
@@ -201,7 +201,7 @@ class Provenance:
         `clean`: whether the run had seen nothing untrusted by then.
         """
         if may_write(effect, clean=clean):
-            self._led = True
+            self.is_led = True
             self._written.add(said_in(arguments))
 
     def wrote(self, text: str) -> bool:
@@ -240,7 +240,7 @@ class Provenance:
         """
         if answered.clean and not self._missed and self._listed.is_complete:
             self._note_said(answered)
-        if answered.clean and (led or self._led):
+        if answered.clean and (led or self.is_led):
             answered = replace(answered, clean=False)
         level = answered.source.label.confidentiality
         if level is Confidentiality.SECRET:

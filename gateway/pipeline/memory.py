@@ -153,6 +153,20 @@ class ProvenanceMemory:
             found.give_up()
         return found
 
+    def may_tell_of_led(self, permit: Permit) -> bool:
+        """Whether the run that made a late call may have been led by now, and have written what its answer tells.
+
+        Asked before the answer raises a run: whether the one that is told it was led is known from then on.
+        """
+        if (late := permit.late) is None:
+            return False
+        who = permit.principal.person
+        self.of(permit.run, who)
+        state, known = self._find(late.run), self._runs.get(who, late.run)
+        if state is None or (run := state.run).roamed:
+            return True
+        return not _was_never_led(run) if known is None else known.is_led
+
 
 def _looked_through(work: Callable[[Provenance], T], found: Provenance, *, words: bool) -> T:
     """Return what `work` returns, and leave nothing to be looked at by the next question."""

@@ -289,6 +289,7 @@ class Release:
         if not asked and not ASKING.isdisjoint(result):
             result = await self._requests.inputs(permit, result)
         size, expected = len(message.data), await self._expected(permit, access)
+        led = self._memory.may_tell_of_led(permit)
         label = await self._label(permit, access, expected, result=result, size=size, trail=trail)
         run = await self._raised(permit, label, trail)
         decision = await self._judged(permit, access, run, result, trail, size=size)
@@ -300,7 +301,7 @@ class Release:
         kept = _answered(
             permit, result, expected, label=label, owed=owed, failed=failed, size=size, trail=trail
         )
-        await self._keep(permit, run, size, kept, given=result)
+        await self._keep(permit, run, size, kept, given=result, led=led)
         duties = (*permit.decision.obligations, *decision.obligations)
         sealed = partial(self._rounds.sealed, permit) if STATE in result else None
         return await self._apart(permit, duties, message, Carrier.RESULT, result, sealed=sealed)
@@ -410,10 +411,11 @@ class Release:
         *,
         given: Mapping[str, Any] | None = None,
         listed: Sequence[Mapping[str, Any]] = (),
+        led: bool = False,
     ) -> None:
         """Keep what was `answered` or `listed`, and what its server gave out: `size` bytes of all.
 
-        What else its run has seen takes nothing from what it proves.
+        What else its run has seen takes nothing from what it proves, unless it was `led` to that.
         """
 
         def keep(provenance: Provenance) -> None:
@@ -421,7 +423,7 @@ class Release:
             # proves nothing about where it may go.
             if answered is not None and permit.call.server != OWN:
                 elsewhere = permit.late is None and run.id != permit.run.id
-                provenance.remember(answered, led=elsewhere)
+                provenance.remember(answered, led=led or elsewhere)
             if listed:
                 provenance.lists(listed)
             if given is not None:

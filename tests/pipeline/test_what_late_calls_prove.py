@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.flow import Source
 from gateway.domain.labels import BOTTOM, Effect, Label, ToolRule
 from gateway.wire.extensions import TASKS
 from tests.pipeline.house import ALICE, PRIVATE, TRUSTED, UNHINTED, House, result, text
 from tests.pipeline.late_house import ASKS, META, Works, about, begin, look
 
 EVIL = "evil@x.example"
+READ = Source(server="mail", tool="search", record="r1", label=PRIVATE)
 ORDERS = {"content": [], "structuredContent": {"orders": [{"order_id": "W2378"}]}}
 
 
@@ -25,7 +27,7 @@ async def built(late: Label = PRIVATE) -> tuple[House, Works]:
 async def is_led(house: House) -> None:
     """Let the run that there is have read what an outsider wrote."""
     run = await house.runs.of(ALICE, UNHINTED)
-    await house.runs.raise_label(run.id, PRIVATE, None)
+    await house.runs.raise_label(run.id, PRIVATE, READ)
 
 
 async def ends(house: House) -> None:
@@ -94,6 +96,28 @@ async def test_what_is_given_out_late_was_looked_up_where_nobody_can_have_led_th
     await look(house, handle)
     origin = (await placed(house, "W2378"))["from"]
     assert (origin["minted"], origin["clean"]) == (True, not led)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize("remembered", [False, True])
+async def test_nor_was_it_once_the_run_that_made_the_call_may_have_written_it(
+    *, ended: bool, remembered: bool
+) -> None:
+    """Whichever run asks for it, and also after a start of ours, which the call outlives."""
+    house, server = await built()
+    handle = await begin(house)
+    await is_led(house)
+    house.server.answer = lambda permit: result(permit, text("sent"))
+    await house.handle(house.call("send", {"to": "W2378"}))
+    house.server.answer = server.answer
+    if not remembered:
+        house.memory._runs._of.clear()
+    if ended:
+        await ends(house)
+    server.completes(ORDERS)
+    await look(house, handle)
+    origin = (await placed(house, "W2378"))["from"]
+    assert origin["clean"] is False
 
 
 async def answered(house: House, server: Works, handle: str, address: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from gateway.domain.approvals import Span
 from gateway.domain.calls import Call, Form
 from gateway.domain.decisions import Verdict
-from gateway.domain.flow import NOWHERE
+from gateway.domain.flow import NOWHERE, Source
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Effect, ToolRule
 from gateway.domain.tools import Kind, Profile
 from gateway.flow import schemas
@@ -373,6 +373,7 @@ async def test_what_news_of_a_resource_name_is_no_word_of_the_users_whoever_was_
     assert await proofs(house, uri, "mail://inbox") == ["none untrusted", "task trusted"]
 
 
+READ = Source(server="mail", tool="search", record="r1", label=STRICTEST_DEFAULT)
 PAYEE = {"structuredContent": {"payees": [{"payee_id": "P-7781"}]}, "content": []}
 
 
@@ -399,6 +400,7 @@ async def under_way(house: House) -> tuple[AsyncGenerator[bytes, None], Call]:
         ("writes", False),
         ("ends", False),
         ("roams", False),
+        ("is forgotten", False),
     ],
 )
 async def test_nor_was_looked_up_what_a_led_run_can_have_asked_for_while_the_call_was_under_way(
@@ -420,6 +422,10 @@ async def test_nor_was_looked_up_what_a_led_run_can_have_asked_for_while_the_cal
         await house.runs.raise_label(run.id, STRICTEST_DEFAULT, None, heard=NOWHERE)
     if meanwhile == "ends":
         await house.runs.end((await house.runs.of(ALICE, UNHINTED)).id)
+    if meanwhile == "is forgotten":
+        run = await house.runs.of(ALICE, UNHINTED)
+        await house.runs.raise_label(run.id, STRICTEST_DEFAULT, READ)
+        house.memory._runs._of.clear()
     assert b"P-7781" in b"".join([part async for part in rest])
     assert await proofs(house, "P-7781") == ["typed untrusted"]
     asked = [q for q in house.rule.asked if q["phase"] == "call"][-1]
