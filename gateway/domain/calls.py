@@ -106,7 +106,8 @@ class Call:
     """Whose turns work on it takes: the `Principal.person` that the door found behind its credential,
     and nobody's that many share. Nothing is judged by it."""
     arrived: int = 0
-    """Which of all that came in here it was, by its head; 0 for what did not come in."""
+    """When its head came in, in nanoseconds of a clock that never goes back and that all configurations
+    have; 0 for what did not come in here."""
     trace: TraceContext | None = None
     """Where it stands in its client's trace, if it does."""
     run_hint: str | None = None

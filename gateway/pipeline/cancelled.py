@@ -24,7 +24,7 @@ class Cancelled:
 
     def note(self, call: Call, principal: Principal, session: str | None) -> None:
         """Note what `call`, if it is a cancellation, says of a request of its session."""
-        if call.message.method == CANCELLED and session is not None:
+        if call.message.method == CANCELLED and session is not None and call.arrived:
             self.latest = max(self.latest, call.arrived)
             key = _key(principal, session, call.message.params.get("requestId"))
             self._came.put(principal.person, key, call.arrived)

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Container
 from contextlib import aclosing
 from dataclasses import field
-from itertools import count
+from time import monotonic_ns
 from typing import TypeAlias
 
 from starlette.types import Receive, Scope, Send
@@ -94,7 +94,6 @@ class McpEndpoint:
         self._rooms = Rooms(largest=most_bytes)
         self._listening: set[_Watch] = set()
         self._ending = False
-        self._arrivals = count(1)
 
     def end_listening(self) -> None:
         """End the streams that wait for what servers say by themselves, now and from now on.
@@ -140,7 +139,7 @@ class McpEndpoint:
         """
         carrier = self._aggregate if scope["path"] == AGGREGATE else self._carrier
         credential: Credential = None
-        arrived = next(self._arrivals)  # before anything is waited for
+        arrived = monotonic_ns()  # before anything is waited for
         try:
             # Once a request: a proof that is read again is another request's.
             credential = self._credential(scope, headers)

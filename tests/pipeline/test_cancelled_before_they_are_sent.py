@@ -101,6 +101,16 @@ async def test_a_cancellation_that_came_before_is_of_another_request(waiting: Wa
     assert (await waiting.house.handle(waiting.request(2))).code is None
 
 
+async def test_a_cancellation_that_did_not_come_in_here_takes_no_other_one_back(
+    waiting: Waiting,
+) -> None:
+    """Such as a plane's, which names any person and client."""
+    task = await waiting.called(1)
+    await waiting.cancel(2)
+    await waiting.cancel(0)
+    assert (await waiting.ended(task)).code == "upstream_failed"
+
+
 async def test_what_did_not_come_in_nobody_has_cancelled(waiting: Waiting) -> None:
     await waiting.cancel(1)
     assert (await waiting.house.handle(waiting.request(0))).code is None

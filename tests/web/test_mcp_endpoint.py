@@ -143,6 +143,17 @@ async def test_a_cancellation_that_is_read_before_its_large_request_counts(site,
     assert [one.call.message.method for one in site.house.server.saw][1:] == ["tools/call"]
 
 
+async def test_what_comes_by_another_configuration_comes_after_what_came_by_the_one_before():
+    """What it cancels is told by that."""
+    sites = [Site(), Site()]
+    for site, calls in zip(sites, (3, 1), strict=True):
+        await site.house.approve_all(Profile.LEGACY)
+        for _ in range(calls):
+            assert (await site.post()).status == 200
+    before, after = [site.house.server.saw[-1].call.arrived for site in sites]
+    assert before < after
+
+
 async def test_a_body_may_come_in_pieces(site):
     pieces = [CALL[:10], b"", CALL[10:50], CALL[50:]]
     answer = await Exchange(chunks=pieces).ask(site.app, "POST", PATH, (HOST, ALICE, JSON))
