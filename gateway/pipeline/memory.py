@@ -15,6 +15,7 @@ from gateway.domain.bounded import Shared
 from gateway.domain.calls import Permit
 from gateway.domain.flow import Run, RunId, RunState, Source, untrusted_by
 from gateway.domain.labels import Confidentiality, Integrity
+from gateway.domain.late import LateCall
 from gateway.domain.nodes import most_nodes
 from gateway.domain.room import outlasting
 from gateway.domain.tools import OWN
@@ -153,15 +154,14 @@ class ProvenanceMemory:
             found.give_up()
         return found
 
-    def may_tell_of_led(self, permit: Permit) -> bool:
-        """Whether the run that made a late call may have been led by now, and have written what its answer tells.
+    def may_tell_of_led(self, permit: Permit, late: LateCall) -> bool:
+        """Whether the run that made the `late` call may have been led by now, and have written what its answer tells.
 
         Asked before the answer raises a run: whether the one that is told it was led is known from then on.
         """
-        if (late := permit.late) is None:
-            return False
         who = permit.principal.person
-        self.of(permit.run, who)
+        if self._runs.get(who, permit.run.id) is None:
+            self.of(permit.run, who)  # nobody is with it yet
         state, known = self._find(late.run), self._runs.get(who, late.run)
         if state is None or (run := state.run).roamed:
             return True

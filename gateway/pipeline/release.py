@@ -289,7 +289,8 @@ class Release:
         if not asked and not ASKING.isdisjoint(result):
             result = await self._requests.inputs(permit, result)
         size, expected = len(message.data), await self._expected(permit, access)
-        led = self._memory.may_tell_of_led(permit)
+        late = permit.late
+        led = late is not None and self._memory.may_tell_of_led(permit, late)
         label = await self._label(permit, access, expected, result=result, size=size, trail=trail)
         run = await self._raised(permit, label, trail)
         decision = await self._judged(permit, access, run, result, trail, size=size)
