@@ -89,11 +89,20 @@ def hides(launch: Launch, secret: Iterable[Path], changeable: Iterable[Path] = (
     """Yield why `launch` cannot have the files that it names; nothing in `secret` is ever shown.
 
     Nor is what lies in what it may change, or in one of the folders that are `changeable` by others:
-    whoever is in there puts a link in its place between this look and the jail's.
+    whoever is in there puts a link in its place between this look and the jail's. A program from
+    there is not started without a jail either: they would have it do what theirs keeps them from.
     Nothing is yielded for what only starting it can tell. It holds for as long as nobody moves what
     the paths lead to, so it is asked before each start.
     """
-    kept = [path.resolve() for path in secret]
+    try:
+        yield from _hides(launch, secret, changeable)
+    except (OSError, RuntimeError) as error:
+        # A folder that somebody closed, a link that leads to itself: it is theirs who may put it there.
+        yield f"what it needs cannot be looked at: {error}"
+
+
+def _hides(launch: Launch, secret: Iterable[Path], changeable: Iterable[Path]) -> Iterator[str]:
+    kept = [path.resolve() for path in secret if launch.jailed]
     theirs = {path.resolve(): path for path in (*changeable, *launch.write)}
     for path in filter(in_system, kept):
         yield f"`{path}` is the gateway's own, and lies where every jail shows it"
@@ -109,12 +118,12 @@ def hides(launch: Launch, secret: Iterable[Path], changeable: Iterable[Path] = (
         real = path.resolve()
         if any(one.is_relative_to(real) or real.is_relative_to(one) for one in kept):
             yield f"`{path}` would show the gateway's own data"
-        within = {theirs[one] for step in _way_to(path) for one in step.parents if one in theirs}
+        within = {theirs[one] for step in way_to(path) for one in step.parents if one in theirs}
         for folder in sorted(within):
             yield f"`{path}` lies in `{folder}`, where a server may put what it likes in its place"
 
 
-def _way_to(path: Path, links: int = 40) -> Iterator[Path]:
+def way_to(path: Path, links: int = 40) -> Iterator[Path]:
     """Yield each place that is looked at to find out where `path` leads, links on the way among them.
 
     Behind more `links` the kernel finds nothing (path_resolution(7)).
@@ -124,7 +133,7 @@ def _way_to(path: Path, links: int = 40) -> Iterator[Path]:
         at = Path(os.path.normpath(at / part))  # there is no link in `at`
         yield at
         if links and at.is_symlink():
-            yield from _way_to(at.parent.joinpath(at.readlink(), *path.parts[place:]), links - 1)
+            yield from way_to(at.parent.joinpath(at.readlink(), *path.parts[place:]), links - 1)
             return
 
 

@@ -129,12 +129,11 @@ class Channels:
 
 
 def _refused(settings: LocalSettings) -> str:
-    """Return why a jail would show by now what none may; empty if it would not.
+    """Return why it cannot be started as things are by now; empty if it can.
 
     A server that may change a folder can exchange what lies in it, its own program too.
     """
-    launch, about = settings.launch, (settings.concealed, settings.changeable)
-    return "; ".join(hides(launch, *about)) if launch.jailed else ""
+    return "; ".join(hides(settings.launch, settings.concealed, settings.changeable))
 
 
 def _proxy(settings: LocalSettings) -> ForwardProxy | None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from typing import Final
 
 from gateway.config import Config, Server
 from gateway.domain.tools import UpstreamId
@@ -14,7 +15,7 @@ from gateway.upstream.bounds import Bounds, EgressPolicy
 from gateway.upstream.breaker import Breaker, Patience
 from gateway.upstream.guarded import GuardedUpstream
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.jail import ProcessLimits, hides
+from gateway.upstream.jail import ProcessLimits, hides, way_to
 from gateway.upstream.jail_trial import problem
 from gateway.upstream.launch import Launch, find_program
 from gateway.upstream.proxy import Refusals, Tell, WayOut
@@ -28,6 +29,9 @@ from gateway.upstream.settings import (
 from gateway.upstream.stdio import StdioUpstream
 from gateway.wire.jsontext import WireLimits
 from gateway.wiring.carried import Link
+
+_CODE: Final = Path(__file__).parents[1]
+"""Where this gateway's own code is."""
 
 
 async def upstreams_of(
@@ -130,7 +134,8 @@ def _local_settings(
 def _launch(server: Server, config: Config) -> tuple[Launch, list[str]]:
     """Return how a server is started, and all that stands against it."""
     folder = server.folder.absolute()
-    problems = [] if folder.is_dir() else [f"`{folder}` is no folder"]
+    is_there = os.path.isdir(folder)  # noqa: PTH112 - nor is one that is closed to us
+    problems = [] if is_there else [f"`{folder}` is no folder"]
     program, *arguments = server.command
     try:
         program = str(find_program(program, folder, os.environ.get("PATH", "")))
@@ -148,8 +153,9 @@ def _launch(server: Server, config: Config) -> tuple[Launch, list[str]]:
         write=tuple(path.absolute() for path in server.files.write),
         reach=server.network.allow if server.network else (),
     )
-    if launch.jailed and not problems:
+    if not problems:
         problems += hides(launch, _secret(config), _changeable(config))
+    if not problems:
         problems += _lets_change(launch, _gone_by(config))
     return launch, problems
 
@@ -163,23 +169,33 @@ def _secret(config: Config) -> list[Path]:
 
 
 def _gone_by(config: Config) -> list[Path]:
-    """Return what this gateway goes by, its policy for one as soon as that is saved: no server may change it."""
-    path, bundle = config.policy.path, config.policy.bundle
+    """Return what this gateway goes by, its policy for one as soon as that is saved: no server may change it.
+
+    Nor what it writes down, nor its own code.
+    """
+    path, ours = config.policy.path, config.model_copy(update={"servers": {}})
     policy = [] if "://" in path else [Path(path)]
-    return [config.file, *policy, *([bundle.verification_key] if bundle else [])]
+    return [config.file, _CODE, *policy, *_secret(config), *ours.all_of(Path)]
 
 
 def _lets_change(launch: Launch, kept: Sequence[Path]) -> Iterator[str]:
     """Yield what `launch` might change of what is `kept`, by whatever links either is named."""
-    for path, one in product(launch.write, kept):
-        theirs, ours = path.resolve(), (one.absolute(), one.resolve())
-        if any(our.is_relative_to(theirs) or theirs.is_relative_to(our) for our in ours):
+    for path, one in product(launch.write, dict.fromkeys(kept)):
+        theirs, way = path.resolve(), way_to(one.absolute())
+        if theirs.is_relative_to(one.resolve()) or any(at.is_relative_to(theirs) for at in way):
             yield f"`{path}` would let a server change `{one}`, by which this gateway goes"
 
 
 def _changeable(config: Config) -> tuple[Path, ...]:
-    """Return where local servers may put what they like, whichever of them."""
-    return tuple(path.absolute() for one in config.servers.values() for path in one.files.write)
+    """Return where local servers may put what they like, whichever of them.
+
+    What is named in such a folder is not counted: nobody is shown it, and what it leads to by now
+    whoever is in there has chosen, to have others refused.
+    """
+    named = {path.absolute() for one in config.servers.values() for path in one.files.write}
+    return tuple(
+        path for path in sorted(named) if ".." in path.parts or named.isdisjoint(path.parents)
+    )
 
 
 def _timeouts(config: Config) -> Timeouts:

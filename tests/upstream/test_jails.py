@@ -309,6 +309,21 @@ def test_nor_is_what_one_server_may_exchange_itself_and_its_program(tmp_path):
     ]
 
 
+async def test_nor_is_that_started_without_a_jail(tmp_path):
+    work, program = tmp_path / "work", tmp_path / "work" / "tool"
+    work.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    one = Launch(argv=(str(program),), folder=tmp_path, jailed=False)
+    about = replace(settings(tmp_path), launch=one, changeable=(work,))
+    async with local_upstream(tmp_path, settings=about) as upstream:
+        with pytest.raises(UpstreamFailed) as refused:
+            await upstream.forward(initialize())
+    assert refused.value.detail == (
+        f"`{program}` lies in `{work}`, where a server may put what it likes in its place"
+    )
+
+
 def test_two_may_have_the_same_folder_and_what_lies_beside_it(tmp_path):
     for name in ("work", "work2"):
         (tmp_path / name).mkdir()

@@ -142,6 +142,88 @@ async def test_no_server_may_change_what_the_gateway_goes_by(tmp_path: Path, kep
     assert (await local(found)).refused == ""
 
 
+WORK: dict[str, Any] = {"command": ["sh"], "files": {"write": ["work"]}}
+"""A server that may change a folder."""
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"auth": {"registration": {"copies": {"https://c.example/c": "work/x"}}}},
+        {"egress": {"ca": "work/x"}},
+        {"policy": {"mode": "shadow", "candidate": "work/x"}},
+        {"audit": {"on_failure": "spool", "spool": {"path": "work/x"}}},
+        {"audit": {"retention": {"archive": "work/x"}}},
+        {"policy": {"path": "work/x"}},
+        {"data_dir": "work/x"},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+@pytest.mark.parametrize("way", ["straight", "link", "by-it"])
+async def test_that_is_whatever_file_it_names_and_by_whatever_link(
+    tmp_path: Path, way: str, more: dict[str, Any]
+) -> None:
+    """A link that leads out of a folder is whoever's who may change that folder."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "away").mkdir()
+    (tmp_path / "by").symlink_to("work/x")
+    if way != "straight":
+        (tmp_path / "work" / "x").symlink_to("../away")
+    name = "by" if way == "by-it" else "work/x"
+    written = json.loads(json.dumps(more).replace("work/x", name))
+    refused = (await local(config(tmp_path, written, **WORK))).refused
+    shown = "data_dir" in more and way == "straight"
+    told = "show the gateway's own data" if shown else f"let a server change `{tmp_path / name}`"
+    assert refused.startswith(f"`{tmp_path / 'work'}` would {told}")
+
+
+async def test_no_server_may_change_this_gateways_code(tmp_path: Path) -> None:
+    code = Path(upstreams.__file__).parent
+    one = await local(config(tmp_path, command=["sh"], files={"write": [str(code)]}))
+    assert f"would let a server change `{code.parent}`" in one.refused
+
+
+async def test_what_one_may_exchange_is_started_without_a_jail_neither(tmp_path: Path) -> None:
+    """It would do there what its own jail keeps it from."""
+    program = tmp_path / "work" / "tool"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    other = {"b": {"command": [str(program)], "jail": "none"}}
+    _, found = await upstreams_of(config(tmp_path, more_servers=other, **WORK))
+    assert isinstance(found, LocalSettings)
+    assert found.refused.startswith(f"`{program}` lies in `{tmp_path / 'work'}`")
+
+
+@pytest.mark.parametrize("leads", ["/", "out"], ids=["everywhere", "nowhere"])
+async def test_what_one_puts_in_the_place_of_anothers_folder_has_only_that_one_refused(
+    tmp_path: Path, leads: str
+) -> None:
+    """A link to all there is, or one that leads to itself."""
+    program = tmp_path / "tool"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "out").symlink_to(leads)
+    inner = {"command": ["sh"], "files": {"write": ["work/out"]}}
+    others = {"b": inner, "c": {"command": [str(program)]}}
+    found = await upstreams_of(config(tmp_path, more_servers=others, **WORK))
+    refused = [one.refused for one in found if isinstance(one, LocalSettings)]
+    assert [bool(why) for why in refused] == [False, True, False]
+
+
+async def test_what_is_named_by_way_of_such_a_folder_counts(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "other" / "a").mkdir(parents=True)
+    others = {
+        "b": {"command": ["sh"], "files": {"write": ["work/../other"]}},
+        "c": {"command": ["sh"], "files": {"read": ["other/a"]}},
+    }
+    *_, found = await upstreams_of(config(tmp_path, more_servers=others, **WORK))
+    assert isinstance(found, LocalSettings)
+    assert found.refused.startswith(f"`{tmp_path / 'other/a'}` lies in")
+
+
 async def test_what_one_server_may_exchange_is_shown_to_no_other(tmp_path: Path) -> None:
     (tmp_path / "work" / "a").mkdir(parents=True)
     other = {"b": {"command": ["sh"], "files": {"write": ["work"]}}}
