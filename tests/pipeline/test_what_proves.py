@@ -399,6 +399,7 @@ async def under_way(house: House) -> tuple[AsyncGenerator[bytes, None], Call]:
         ("answers", False),
         ("writes", False),
         ("ends", False),
+        ("ends, and another begins", False),
         ("roams", False),
         ("is forgotten", False),
     ],
@@ -420,8 +421,11 @@ async def test_nor_was_looked_up_what_a_led_run_can_have_asked_for_while_the_cal
     if meanwhile == "roams":
         run = await house.runs.of(ALICE, UNHINTED)
         await house.runs.raise_label(run.id, STRICTEST_DEFAULT, None, heard=NOWHERE)
-    if meanwhile == "ends":
+    if meanwhile.startswith("ends"):
         await house.runs.end((await house.runs.of(ALICE, UNHINTED)).id)
+    if meanwhile == "ends, and another begins":
+        house.server.answer = lambda permit: result(permit, text("fine"))
+        await house.handle(house.call("search", {}))
     if meanwhile == "is forgotten":
         run = await house.runs.of(ALICE, UNHINTED)
         await house.runs.raise_label(run.id, STRICTEST_DEFAULT, READ)
