@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from gateway.domain.calls import AGGREGATE, AccessRequest, Call, Form, OriginKind, Permit, may_go_on
+from gateway.domain.calls import AGGREGATE, AccessRequest, Call, Form, OriginKind, Permit
 from gateway.domain.decisions import Decision, Duty, Verdict
 from gateway.domain.document import Document
 from gateway.domain.epoch import Epoch
@@ -105,8 +105,8 @@ class Admission:
         clock: Clock,
         sessions: Sessions,
         require_going: Callable[[], None],
-        rights: Rights | None = None,
-        require_still: Callable[[Call], None] = may_go_on,
+        rights: Rights | None,
+        require_still: Callable[[Call], None],
     ) -> None:
         """Let nobody further than their name where `require_going` raises.
 

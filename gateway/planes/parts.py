@@ -36,7 +36,7 @@ def within(content: Any) -> Iterator[Found]:
         if isinstance(node, dict):
             yield node
             waiting += reversed(node.values())
-        elif isinstance(node, list):
+        elif isinstance(node, list | tuple):  # YAML's pairs are tuples
             waiting += reversed(node)
 
 

@@ -76,7 +76,7 @@ class Authorization:
     """What of a configuration concerns who is who."""
 
     authenticator: Authenticator
-    require_still: Callable[[Call], None] = may_go_on
+    require_still: Callable[[Call], None]
     """Says whether a caller whom it has known may call still, where they can lose that here."""
     metadata: Metadata
     broker: Broker
@@ -184,6 +184,7 @@ def _external(trusted: External, building: _Building, metadata: Metadata) -> Aut
     routes = oauth_routes(metadata, None, _own_document(building), building.client_address)
     return Authorization(
         authenticator=gate,
+        require_still=may_go_on,
         metadata=metadata,
         broker=building.broker,
         routes=tuple(routes),

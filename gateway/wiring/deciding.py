@@ -5,6 +5,7 @@ from functools import partial
 
 from gateway.config import Config
 from gateway.domain._value import value
+from gateway.domain.calls import may_go_on
 from gateway.domain.planes import Plane
 from gateway.oauth.bindings import SignedBindings
 from gateway.oauth.planes import PlaneGate
@@ -55,7 +56,8 @@ def deciding(
         is_revoked=store.identity.grants.is_revoked,
         people=lambda: store.identity.people,
     )
-    admission = admitting(authenticator=gate)
+    # A plane is told what is decided, and nothing of its calls waits here.
+    admission = admitting(authenticator=gate, rights=None, require_still=may_go_on)
     endpoint = f"{config.public_url}{REQUESTS}"
     requests = AccessRequests(
         admission=admission,

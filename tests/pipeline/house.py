@@ -18,7 +18,17 @@ from gateway.dlp.detector import Detector
 from gateway.dlp.values import ValueMemory
 from gateway.domain.access_requests import Binding
 from gateway.domain.approvals import ApprovalRules
-from gateway.domain.calls import Call, CallId, Form, Message, Permit, RawAnswer, Reply, ServerEvent
+from gateway.domain.calls import (
+    Call,
+    CallId,
+    Form,
+    Message,
+    Permit,
+    RawAnswer,
+    Reply,
+    ServerEvent,
+    may_go_on,
+)
 from gateway.domain.decisions import Decision, Obligation, Reason, Verdict
 from gateway.domain.document import Document
 from gateway.domain.epoch import Epoch
@@ -517,6 +527,8 @@ class House:
             clock=self.clock,
             sessions=sessions,
             require_going=self.require_going,
+            rights=None,
+            require_still=may_go_on,
         )
         admission = admitting(authenticator=self.gate)
         late = LateRequests(

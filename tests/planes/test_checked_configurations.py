@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from gateway.cli import main
 from gateway.planes.checks import problems_of
+from gateway.planes.parts import within
 from gateway.planes.written import read
 from tests.planes import test_printed_configurations as printing
 from tests.planes.test_printed_configurations import filters_of, real_envoy
@@ -47,6 +48,12 @@ def test_nothing_is_wrong_with_what_is_printed(ours: Any) -> None:
 def test_what_asks_nobody_is_told(content: Any) -> None:
     (problem,) = problems_of(content)
     assert problem.startswith("it asks nobody")
+
+
+def test_what_stands_in_pairs_is_looked_through() -> None:
+    """YAML has a list of them for what others read as a list of mappings."""
+    (told,) = within(yaml.safe_load("!!pairs [a: {b: 1}]"))
+    assert told == {"b": 1}
 
 
 def changed(content: Any, found: Callable[[Any], Any], key: str, to: Any) -> Any:

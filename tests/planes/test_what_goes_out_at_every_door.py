@@ -294,12 +294,21 @@ WAYS: Final = [
 async def test_no_word_goes_out_that_nobody_has_judged(
     door: str, profile: Profile, method: str
 ) -> None:
+    await tried(door, profile, method, but="" if method in HEADED else "_meta")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("door", "profile", "method"), WAYS, ids=str)
+async def test_nor_in_what_any_message_is_about(door: str, profile: Profile, method: str) -> None:
+    await tried(door, profile, method)
+
+
+async def tried(door: str, profile: Profile, method: str, but: str = "") -> None:
     house, send = await tainted(profile), DOORS[door]
     plain = content_of(profile, method)
     pairs = headers_of(plain, profile)
     reached = await send(house, pairs, json.dumps(plain).encode())
     assert bool(reached) is ((door, method) not in NEVER)
-    but = "" if method in HEADED else "_meta"
     told = [(headers_of(one, profile), one) for one in with_a_word(plain, but)]
     if door != "ext_mcp" and method in HEADED:  # which shows no headers but those that it reads
         told += [(one, plain) for one in headers_with_a_word(pairs)]
