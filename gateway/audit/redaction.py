@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from gateway.domain._value import value
-from gateway.domain.document import quoted_name
+from gateway.domain.document import is_plain_name, quoted_name
 from gateway.domain.paths import Path, parse_path
 from gateway.domain.tools import OWN
 
@@ -23,8 +23,6 @@ _LONGEST_KEPT = 64
 _DEEPEST = 32
 """Levels of the arguments' shape that are kept; what is deeper is hashed as one."""
 
-# What is no plain identifier may be data itself, such as an address that maps to something.
-_PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}", re.ASCII)
 # A resource's name without a scheme is quoted from the first, so that it passes for no tool's.
 _AS_IT_IS = re.compile(r"[A-Za-z0-9_./-]{1,128}|\['[A-Za-z0-9_./-]{1,128}'\]", re.ASCII)
 _NAME_OF_SECRET = re.compile(
@@ -194,7 +192,7 @@ class Cover:
         if known is None:
             folded = name.lower().translate(_FOLDED)
             known = _Name(
-                plain=_PLAIN_NAME.fullmatch(name) is not None,
+                plain=is_plain_name(name) is not None,
                 hidden=self.is_secret(name),
                 hides=_NAME_OF_SECRET.search(folded) is not None,
             )

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NoReturn, Self
+from typing import Any, Final, NoReturn, Self
 
 import orjson
 import rfc8785
@@ -84,13 +84,11 @@ def equal(one: Any, other: Any) -> bool:
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
-_PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}", re.ASCII)
+is_plain_name: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}", re.ASCII).fullmatch
+"""Matches a name that is an identifier, as those are that definitions give to members.
 
-
-def is_plain_name(name: str) -> bool:
-    """Tell whether `name` is an identifier, as those are that definitions give to members."""
-    return _PLAIN_NAME.fullmatch(name) is not None
-
+What is none may be data itself, such as an address that maps to something.
+"""
 
 _LONGEST_PATH = 512
 _LONGEST_NAME = 256
@@ -105,7 +103,7 @@ def member_path(path: str, name: str) -> str:
     """
     if len(path) > _LONGEST_PATH:
         return path if path.endswith(_CUT) else path + _CUT
-    if _PLAIN_NAME.fullmatch(name):
+    if is_plain_name(name):
         return f"{path}.{name}"
     if len(name) > _LONGEST_NAME:
         name = name[:_LONGEST_NAME] + _CUT
@@ -153,7 +151,7 @@ def _members_of(path: str, node: dict[str, Any] | list[Any]) -> Iterator[tuple[s
         return
     for name, member in node.items():
         at = member_path(path, name)
-        if not _PLAIN_NAME.fullmatch(name):
+        if not is_plain_name(name):
             yield at, name
         yield at, member
 

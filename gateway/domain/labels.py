@@ -108,7 +108,7 @@ class ServerRule:
 
     def result_of(self, name: str) -> Label:
         """Return the label of the results of tool `name`: its own, else the server's default."""
-        own = self.tool(name).result
+        own = self.tools.get(name, _NO_RULE).result
         return self.default if own is None else own
 
 

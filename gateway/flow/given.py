@@ -62,11 +62,12 @@ def resources_in(result: Mapping[str, Any]) -> Iterator[str]:
 
     What a text mentions was given out by whoever wrote the text.
     """
-    spoken = [one.get("content") for one in _objects(result.get("messages", ()))]
+    messages = _objects(result["messages"]) if "messages" in result else ()
+    spoken = [one.get("content") for one in messages]
     for listed in (*(result[name] for name in _LISTED if name in result), *spoken):
         for block in _objects(listed):
-            for holder in _objects([block, block.get("resource")]):
-                if isinstance(uri := holder.get("uri"), str):
+            for holder in (block, block.get("resource")):
+                if isinstance(holder, dict) and isinstance(uri := holder.get("uri"), str):
                     yield uri
 
 

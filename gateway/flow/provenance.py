@@ -483,5 +483,5 @@ class Provenance:
 
 def _weight_of(answered: Answered) -> int:
     """Return how many bytes a result takes that nobody looked at, whatever shape it has."""
-    nodes = amount(answered.content, MOST_NODES) + amount(answered.arguments, MOST_NODES)
+    nodes = amount([answered.content, answered.arguments], 2 * MOST_NODES)
     return _UNREAD * answered.octets + _NODE * nodes + _EACH

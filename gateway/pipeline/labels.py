@@ -9,7 +9,6 @@ from gateway.domain.decisions import Decision, Duty
 from gateway.domain.document import quoted_name
 from gateway.domain.flow import NOWHERE, Run, RunHint, RunId, Source, source_name
 from gateway.domain.labels import BOTTOM, Confidentiality, Integrity, Label
-from gateway.domain.nodes import most_nodes
 from gateway.domain.tools import OWN, Kind
 from gateway.errors import AuditUnavailable, Fault
 from gateway.flow.content import SAID, content_label
@@ -61,20 +60,19 @@ class Labeller:
         """
         if permit.access is None:
             return permit.run
-        return await self.raise_to(permit, self.of_result(permit), record)
+        return await self.raise_to(permit, source_of(permit, self.of_result(permit), record))
 
-    async def raise_to(
-        self, permit: Permit, label: Label, record: str, heard: Run | None = None
-    ) -> Run:
-        """Raise the run to `label`, what the call's answer turned out to carry.
+    async def raise_to(self, permit: Permit, source: Source, heard: Run | None = None) -> Run:
+        """Raise the run to the label of `source`: what the call's answer turned out to carry.
 
         It is remembered in the run that has `heard` it, and else in the one that is returned.
         """
+        label = source.label
         if permit.call.server == OWN and (began := self._ended(permit)) is not None:
             # What a program has read its calls have raised its own run to, which remembered it: the one
             # there is now has seen nothing of it.
             label, heard = label.join(began.label), NOWHERE
-        source = source_of(permit, label, record)
+            source = replace(source, label=label)
         return await self._raised(permit, label, source, heard)
 
     def _ended(self, permit: Permit) -> Run | None:
@@ -161,12 +159,12 @@ def source_of(permit: Permit, label: Label, record: str) -> Source:
     return Source(server=server, tool=source_name(name), record=record, label=label)
 
 
-async def read_content(who: str, content: Mapping[str, Any], size: int, trail: Trail) -> Label:
+async def read_content(who: str, nodes: int, content: Mapping[str, Any], trail: Trail) -> Label:
     """Return what the text of `content` raises by itself, and note why; never what it says.
 
-    `size` is that of its message in bytes, `who` the person whose turn is taken for it.
+    It is as much work as `nodes`, `who` the person whose turn is taken for it.
     """
-    label, codes = await finished(who, most_nodes(size), content_label, content)
+    label, codes = await finished(who, nodes, content_label, content)
     for code in codes:
         trail.reasons(code, SAID[code])
     return label

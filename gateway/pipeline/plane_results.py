@@ -89,8 +89,7 @@ class PlaneResults:
         except GatewayError as error:
             if not (is_complete and isinstance(error, Refusal)) and pending.owed is not None:
                 # It could not be read to its end, or it was not the end.
-                worst = pending.owed.debt.source.label
-                await self._labels.raise_to(permit, worst, trail.intent_id, NOWHERE)
+                await self._labels.raise_to(permit, pending.owed.debt.source, NOWHERE)
             trail.answer(status, body)
             trail.error(error)
             await self._ended(pending)

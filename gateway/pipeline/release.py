@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from gateway.domain._value import value
 from gateway.domain.calls import AccessRequest, Form, Permit
 from gateway.domain.decisions import Decision, Duty, Obligation
-from gateway.domain.flow import Run
+from gateway.domain.flow import Run, Source
 from gateway.domain.labels import BOTTOM, Integrity, Label
 from gateway.domain.nodes import most_nodes, weight
 from gateway.domain.tools import OWN, Kind
@@ -116,9 +116,9 @@ class Release:
         require_answer(permit, message)
         if permit.call.server == OWN and permit.access is None:
             return message.data  # made of what policy lets the principal see, and of nothing else
-        if message.error is not None:
+        result = message.result
+        if result is None:
             return await self.error(permit, message, trail)
-        result = message.result or {}
         if permit.access is not None:
             return await self._content(permit, permit.access, message, result, trail, asked=asked)
         operation = find(Sender.CLIENT, permit.call.message.method)
@@ -140,20 +140,16 @@ class Release:
         if permit.access is None:
             return self._bare_error(message, error)
         expected = await self._expected(permit, permit.access)
-        read = await read_content(permit.principal.person, error, len(message.data), trail)
-        label = expected.label.join(read)
-        run = await self._raised(permit, label, trail)
-        size = len(message.data)
+        who, size = permit.principal.person, len(message.data)
+        read = await read_content(who, most_nodes(size), error, trail)
+        source = source_of(permit, expected.label.join(read), trail.intent_id)
+        run = await self._raised(permit, source, trail)
         decision = await self._judged(
             permit, permit.access, run, {"error": error}, trail, size=size
         )
-        owed = decided_label(decision)
-        label = label.join(owed)
         # What it repeats of a record is found again, but nothing in it was promised an id.
         said = {"structuredContent": error}
-        kept = _answered(
-            permit, said, expected, label=label, owed=owed, failed=True, size=size, trail=trail
-        )
+        kept = _answered(permit, said, expected, decision, source=source, failed=True, size=size)
         await self._keep(permit, run, size, kept)
         duties = (*permit.decision.obligations, *decision.obligations)
         return await self._apart(permit, duties, message, Carrier.ERROR, error)
@@ -292,15 +288,12 @@ class Release:
         late = permit.late
         led = late is not None and self._memory.may_tell_of_led(permit, late)
         label = await self._label(permit, access, expected, result=result, size=size, trail=trail)
-        run = await self._raised(permit, label, trail)
+        source = source_of(permit, label, trail.intent_id)
+        run = await self._raised(permit, source, trail)
         decision = await self._judged(permit, access, run, result, trail, size=size)
-        owed = BOTTOM
-        if decision.obligations:
-            owed = decided_label(decision)
-            label = label.join(owed)
         failed = result.get("isError") is True
         kept = _answered(
-            permit, result, expected, label=label, owed=owed, failed=failed, size=size, trail=trail
+            permit, result, expected, decision, source=source, failed=failed, size=size
         )
         await self._keep(permit, run, size, kept, given=result, led=led)
         duties = (*permit.decision.obligations, *decision.obligations)
@@ -351,10 +344,10 @@ class Release:
             GatewayError: Such results are withheld; the run is raised by then.
 
         """
-        read = await read_content(permit.principal.person, result, size, trail)
+        who, nodes = permit.principal.person, most_nodes(size)
+        read = await read_content(who, nodes, result, trail)
         label = expected.label.join(read)
         problems: tuple[str, ...] = ()
-        who, nodes = permit.principal.person, most_nodes(size)
         try:
             if access.target.kind is Kind.TOOL:
                 approved, typed = expected.approved, expected.typed
@@ -367,7 +360,7 @@ class Release:
                 problems = await self._prompts.problems(access, result, who=who, nodes=nodes)
         except GatewayError:
             # Why it is withheld may tell something of it: the run has read it before that is told.
-            await self._raised(permit, label, trail)
+            await self._raised(permit, source_of(permit, label, trail.intent_id), trail)
             raise
         for problem in problems:
             trail.reasons("invalid_result", problem)
@@ -386,20 +379,18 @@ class Release:
         It answers no call of a tool's. The run is raised to what is `expected` of it by then; where
         nothing is, as nobody has a word in it, it is noted for what it carries alone.
         """
-        read = await read_content(permit.principal.person, content, size, trail)
+        read = await read_content(permit.principal.person, most_nodes(size), content, trail)
         if read != BOTTOM:
-            await self._raised(permit, read, trail)
+            await self._raised(permit, source_of(permit, read, trail.intent_id), trail)
         if expected is not None or read != BOTTOM:
             expected = expected or BOTTOM
             source = source_of(permit, expected.join(read), trail.intent_id)
             run, level = await self._labels.now(permit), expected.confidentiality
             await self._memory.hear(permit, run, content, size=size, source=source, level=level)
 
-    async def _raised(self, permit: Permit, label: Label, trail: Trail) -> Run:
-        """Return the run, durably raised to `label`."""
-        if label == BOTTOM and permit.access is None:
-            return permit.run
-        run = await self._labels.raise_to(permit, label, trail.intent_id)
+    async def _raised(self, permit: Permit, source: Source, trail: Trail) -> Run:
+        """Return the run, durably raised to what `source` is labelled."""
+        run = await self._labels.raise_to(permit, source)
         trail.label(run.label)
         return run
 
@@ -533,20 +524,23 @@ def _answered(
     permit: Permit,
     content: Mapping[str, Any],
     expected: _Expected,
+    decision: Decision,
     *,
-    label: Label,
-    owed: Label,
+    source: Source,
     failed: bool,
     size: int,
-    trail: Trail,
 ) -> Answered:
     """Return what was answered as a source of later calls' values, labelled as it is by itself.
 
-    `owed` is what a decision about it raised; whatever else its text raises, it holds in places.
+    It is what the `decision` about it raises, too; whatever else its text raises, it holds in places.
     """
-    access, message = permit.access, permit.call.message
+    access, message, level = permit.access, permit.call.message, expected.label.confidentiality
+    if decision.obligations:
+        owed = decided_label(decision)
+        source = replace(source, label=source.label.join(owed))
+        level = max(level, owed.confidentiality)
     return Answered(
-        source=source_of(permit, label, trail.intent_id),
+        source=source,
         effect=None if access is None else access.effect,
         arguments=said(message),
         said=words(message) if permit.is_of_its_run else {},
@@ -555,7 +549,7 @@ def _answered(
         typed=() if failed else expected.typed,
         clean=is_clean(permit),
         failed=failed,
-        level=max(expected.label.confidentiality, owed.confidentiality),
+        level=level,
     )
 
 

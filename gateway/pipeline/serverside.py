@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from gateway.domain.calls import Permit
 from gateway.domain.flow import FlowReview, Run
-from gateway.domain.nodes import amount
+from gateway.domain.nodes import amount, most_nodes
 from gateway.domain.question import NOTHING_FOUND
 from gateway.domain.quotas import UNCOUNTED
 from gateway.domain.tools import OWN, Kind, Target
@@ -104,7 +104,7 @@ class ServerRequests:
             if masker is not None:
                 nodes = max(nodes, MASKING)
             met = await finished(who, nodes, meet, obligations, params, Carrier.REQUEST, masker)
-            said = await read_content(who, params, LONGEST_READ, trail)
+            said = await read_content(who, most_nodes(LONGEST_READ), params, trail)
             owed = decided_label(second).join(decided_label(decision))
             owed = owed.join(self._labels.of_result(permit))
         except GatewayError as error:

@@ -9,7 +9,7 @@ from gateway.domain.nodes import weight
 from gateway.errors import AuditUnavailable, Denied, GatewayError, UpstreamBroke
 from gateway.pipeline.asides import heard
 from gateway.pipeline.conversations import Conversations, asked_by
-from gateway.pipeline.labels import Labeller
+from gateway.pipeline.labels import Labeller, source_of
 from gateway.pipeline.release import Release
 from gateway.pipeline.sensitive import Edge
 from gateway.pipeline.serverside import ServerRequests
@@ -116,8 +116,8 @@ class StreamRelay:
         if event.given is None:
             return framed(event)
         # Whoever comes back for what they have lost may have begun another run by now.
-        given, record = event.given, trail.intent_id
-        run = await self._labels.raise_to(permit, given.label, record, given)
+        source = source_of(permit, event.given.label, trail.intent_id)
+        run = await self._labels.raise_to(permit, source, event.given)
         trail.label(run.label)
         return event.raw
 

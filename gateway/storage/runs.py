@@ -283,7 +283,7 @@ class Runs:
                 self._looks.pop(each, None)  # nobody who looked before has seen this
             if wholes and self.knows_all and not self._lowering:
                 now, known = hearing(kept, self._kept[next(reversed(wholes))], heard)
-                before = (self._kept[one].run for one in runs)
+                before = [self._kept[one].run for one in runs]
                 if all(raised(b, label, sources, lost=b.id not in known) is b for b in before):
                     return now
         job = partial(

@@ -99,10 +99,12 @@ class Exchange:
         """
         pool = self._listeners if listens else self._calls
         asked = request(verb, self._common, headers, body)
-        response = await self._head(pool, verb, asked, abandoned=abandoned, look=look, who=who)
-        streams = False
         try:
-            head = response.head
+            response = await pool.send(verb, asked, look=look, who=who)
+        except (EgressRefused, HttpFault) as error:
+            raise self._unanswered(error, abandoned) from error
+        head, streams = response.head, False
+        try:
             if head.status == HTTPStatus.NOT_MODIFIED and _is_conditional(headers):
                 return _answer(head, b"")
             _refuse_what_is_not_ours_to_relay(head)
@@ -110,7 +112,7 @@ class Exchange:
             if media == _EVENTS and head.status == HTTPStatus.OK:
                 streams = True
                 return _answer(head, self._stream(response, abandoned))
-            return await self._whole(response, verb, media, abandoned)
+            return await self._whole(response, head, verb, media, abandoned)
         finally:
             if not streams:
                 # After a whole body this is a no-op, and the connection is kept.
@@ -121,29 +123,18 @@ class Exchange:
         for pool in (self._calls, self._listeners):
             await pool.aclose()
 
-    async def _head(
-        self,
-        pool: Pool,
-        verb: str,
-        asked: bytes,
-        *,
-        abandoned: Callable[[], None],
-        look: Callable[[], None],
-        who: str,
-    ) -> Response:
-        try:
-            return await pool.send(verb, asked, look=look, who=who)
-        except EgressRefused as error:
-            raise UpstreamFailed(
-                "This server is where the gateway does not go.", detail=error.detail
-            ) from error
-        except NoPlace as error:
+    def _unanswered(
+        self, error: EgressRefused | HttpFault, abandoned: Callable[[], None]
+    ) -> UpstreamFailed:
+        if isinstance(error, EgressRefused):
+            refused = "This server is where the gateway does not go."
+            return UpstreamFailed(refused, detail=error.detail)
+        if isinstance(error, NoPlace):
             busy = "Too many calls of the upstream server are under way; soon there may be fewer."
-            raise UpstreamResting(busy, detail="no free connection in time") from error
-        except HttpFault as error:
-            if isinstance(error, LATE):
-                abandoned()
-            raise no_answer(error, self._timeouts) from error
+            return UpstreamResting(busy, detail="no free connection in time")
+        if isinstance(error, LATE):
+            abandoned()
+        return no_answer(error, self._timeouts)
 
     def _stream(self, response: Response, abandoned: Callable[[], None]) -> EventStream:
         return EventStream(
@@ -155,9 +146,13 @@ class Exchange:
         )
 
     async def _whole(
-        self, response: Response, verb: str, media: str, abandoned: Callable[[], None]
+        self,
+        response: Response,
+        head: Head,
+        verb: str,
+        media: str,
+        abandoned: Callable[[], None],
     ) -> RawAnswer:
-        head = response.head
         status = head.status
         if media != _JSON and status // 100 == 4:  # noqa: PLR2004 - RFC 9110 section 15.5
             # Clients act on the status alone (404: the session is over, 405: no stream here);
@@ -165,7 +160,10 @@ class Exchange:
             return _answer(head, b"", without="content-type")
         if media != _JSON and status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise unusable(f"status {status}, media type {media[:40]!r}")
-        body = await self._read(response, abandoned)
+        # What has come by now and is little takes no room.
+        body = response.whole(min(FREE, self._limits.result_bytes))
+        if body is None:
+            body = await self._read(response, abandoned)
         if media == _JSON:
             return _answer(head, body)
         if body and verb != "DELETE":
@@ -173,10 +171,7 @@ class Exchange:
         return _answer(head, b"", without="content-type")
 
     async def _read(self, response: Response, abandoned: Callable[[], None]) -> bytes:
-        most = self._limits.result_bytes
-        if (whole := response.whole(min(FREE, most))) is not None:
-            return whole  # so little takes no room
-        body = bytearray()
+        most, body = self._limits.result_bytes, bytearray()
         declared = most if response.length is None else min(most, response.length)
         try:
             async with answering(declared, self._origin) as room:
