@@ -11,7 +11,7 @@ from gateway.dlp.detector import Detector, Look, Work
 from gateway.domain._value import value
 from gateway.domain.document import item_path, member_path
 from gateway.domain.rewriting import is_media, spellings, texts_of_blocks
-from gateway.flow.content import pieces, text_of
+from gateway.flow.content import Text, pieces, text_of
 
 _MOST: Final = 256
 """Findings that policy is told of one document; what goes beyond is told at `$`."""
@@ -53,9 +53,9 @@ def scan(
     return found.all()
 
 
-def may_find(detector: Detector, content: Any) -> bool:
-    """Say quickly whether anything may be found in `content`; a no is certain."""
-    text, whole = text_of(content)
+def may_find(detector: Detector, content: Any, told: Text | None = None) -> bool:
+    """Say quickly whether anything may be found in `content`, all of which is `told`; a no is certain."""
+    text, whole = told or text_of(content)
     parts = [text]
     if len(text) > _ONE_PIECE:
         parts = [text[start:end] for start, end in pieces(text)]

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from gateway.domain.labels import BOTTOM, STRICTEST_DEFAULT, Confidentiality, Integrity, Label
 from gateway.domain.rewriting import is_media
@@ -67,15 +67,18 @@ _SIGNS: tuple[tuple[str, Sign], ...] = tuple(
 )
 _TRIGGERS = Triggers((sign.trigger for _, sign in _SIGNS), _ENCODED)
 
+Text: TypeAlias = tuple[str, bool]
+"""All that a content says, and whether that is all of it."""
 
-def content_label(content: Mapping[str, Any]) -> tuple[Label, tuple[str, ...]]:
-    """Return what `content` raises, and codes that say why.
+
+def content_label(content: Any, told: Text | None = None) -> tuple[Label, tuple[str, ...]]:
+    """Return what `content` raises, which is all that is `told`, and codes that say why.
 
     It is the `result` or the `error` of a response, or the `params` of a message. Secrets make it
     secret, personal data private, and text that speaks to a model untrusted; what is longer than
     `LONGEST_READ` is untrusted and private, for nobody has read its end. Linear in the text.
     """
-    text, whole = text_of(content)
+    text, whole = told or text_of(content)
     codes: set[str] = set()
     for start, end in pieces(text):
         codes.update(_codes_in(text[start:end]))
@@ -88,7 +91,7 @@ def content_label(content: Mapping[str, Any]) -> tuple[Label, tuple[str, ...]]:
     return label, tuple(code for code in _RAISES if code in codes)
 
 
-def text_of(content: Any) -> tuple[str, bool]:
+def text_of(content: Any) -> Text:
     """Return all that is said, a line each, member names before their values, and if that is all.
 
     A name whose value is no text and no number is a line by itself, once.

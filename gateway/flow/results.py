@@ -40,9 +40,7 @@ def texts_of(content: Any) -> Iterator[str]:
                 waiting += (member,) if is_plain_name(name) else (member, name)
         elif isinstance(node, list):
             waiting += reversed(node)
-        elif isinstance(node, str):
-            yield node
-        elif (text := text_of(node)) is not None:
+        elif (text := node if isinstance(node, str) else text_of(node)) is not None:
             yield text
 
 

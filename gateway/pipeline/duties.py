@@ -21,6 +21,7 @@ class Duties:
     ) -> None:
         self._sensitive = sensitive
         self.masker = sensitive.masker
+        self.read = sensitive.read
         self.recorded = sensitive.recorded
         self._policy = policy
         self._labels = labels
@@ -35,14 +36,15 @@ class Duties:
         *,
         size: int,
         edge: Edge | None = None,
+        wary: bool = True,
     ) -> Decision:
         """Return what policy says of what was `said` to the `question` that a call was decided on.
 
-        `size` is that of its message in bytes; with `edge` it goes on from an event before. Nothing of
-        the answer is met yet.
+        `size` is that of its message in bytes; with `edge` it goes on from an event before. Unless it
+        is `wary`, nothing of a sensitive class can stand there. Nothing of the answer is met yet.
         """
         flow = FlowReview(label=run.label, sources=run.sources)
-        found = await self._sensitive.in_answer(permit, said, size, edge)
+        found = await self._sensitive.in_answer(permit, said, size, edge) if wary else []
         return await self._policy.evaluate(result_question(question, flow, said, found))
 
     async def require(

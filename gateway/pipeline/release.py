@@ -14,6 +14,7 @@ from gateway.domain.nodes import most_nodes, weight
 from gateway.domain.tools import OWN, Kind
 from gateway.errors import AuditUnavailable, GatewayError, UpstreamFailed
 from gateway.flow.carried import Carried
+from gateway.flow.content import SAID
 from gateway.flow.given import resources_in
 from gateway.flow.provenance import Provenance
 from gateway.flow.reading import Answered
@@ -287,10 +288,10 @@ class Release:
         size, expected = len(message.data), await self._expected(permit, access)
         late = permit.late
         led = late is not None and self._memory.may_tell_of_led(permit, late)
-        label = await self._label(permit, access, expected, result=result, size=size, trail=trail)
+        label, wary = await self._label(permit, access, expected, trail, result=result, size=size)
         source = source_of(permit, label, trail.intent_id)
         run = await self._raised(permit, source, trail)
-        decision = await self._judged(permit, access, run, result, trail, size=size)
+        decision = await self._judged(permit, access, run, result, trail, size=size, wary=wary)
         failed = result.get("isError") is True
         kept = _answered(
             permit, result, expected, decision, source=source, failed=failed, size=size
@@ -309,14 +310,17 @@ class Release:
         trail: Trail,
         *,
         size: int,
+        wary: bool = True,
     ) -> Decision:
         """Return what policy says of a result; what it adds to the label is in the run by then.
+
+        Unless it is `wary`, nothing of a sensitive class can stand there.
 
         Raises:
             GatewayError: Policy refuses the result, or cannot say.
 
         """
-        decision = await self._duties.asked(permit, access.asked, result, run, size=size)
+        decision = await self._duties.asked(permit, access.asked, result, run, size=size, wary=wary)
         trail.result_decision(decision)
         raised = await self._duties.require(
             permit, decision, f"{access.target.approved_name}|result", trail.intent_id
@@ -330,12 +334,14 @@ class Release:
         permit: Permit,
         access: AccessRequest,
         expected: "_Expected",
+        trail: Trail,
         *,
         result: Mapping[str, Any],
         size: int,
-        trail: Trail,
-    ) -> Label:
+    ) -> tuple[Label, bool]:
         """Return what this one result carries: what is configured, and what it turned out to be.
+
+        And whether anything of a sensitive class may stand there, as both is told by its text.
 
         For one that is not what the approved definition says nobody vouches, whatever the
         configuration says of the tool.
@@ -345,7 +351,9 @@ class Release:
 
         """
         who, nodes = permit.principal.person, most_nodes(size)
-        read = await read_content(who, nodes, result, trail)
+        read, codes, wary = await finished(who, nodes, self._duties.read, result)
+        for code in codes:
+            trail.reasons(code, SAID[code])
         label = expected.label.join(read)
         problems: tuple[str, ...] = ()
         try:
@@ -364,7 +372,7 @@ class Release:
             raise
         for problem in problems:
             trail.reasons("invalid_result", problem)
-        return label.join(_UNVOUCHED) if problems else label
+        return label.join(_UNVOUCHED) if problems else label, wary
 
     async def _raise_for(
         self,

@@ -9,17 +9,19 @@ from typing import Any, Final
 
 from gateway.dlp.detector import Detector, TooMuch
 from gateway.dlp.masking import DUTIES, Masker
-from gateway.dlp.scanning import Finding, over_edges, scan, told
+from gateway.dlp.scanning import Finding, may_find, over_edges, scan, told
 from gateway.dlp.values import TOKEN, RunValues, ValueMemory, keys_of
 from gateway.domain.calls import AccessRequest, Call, Permit, as_written
 from gateway.domain.decisions import Duty, Obligation
 from gateway.domain.flow import FlowReview, Run, Task
 from gateway.domain.identity import Principal
+from gateway.domain.labels import Label
 from gateway.domain.nodes import most_nodes
 from gateway.domain.question import NOTHING_FOUND
 from gateway.domain.rewriting import RUNNING
 from gateway.domain.tools import OWN, Pin
 from gateway.errors import Denied
+from gateway.flow.content import content_label, text_of
 from gateway.turns import QUICK_NODES, finished, in_turn
 from gateway.wire.extensions import with_params
 from gateway.wire.outgoing import said
@@ -159,6 +161,11 @@ class Sensitive:
         mask = Obligation(duty=Duty.MASK, detail={"classes": sorted(_NEVER_RECORDED)})
         masker = Masker(self._detector, [mask], _no_token)
         return await finished(who, MASKING, masker.of, arguments)
+
+    def read(self, content: Mapping[str, Any]) -> tuple[Label, tuple[str, ...], bool]:
+        """Return what `content_label` does, and whether anything of a class may stand there; a no is certain."""
+        text = text_of(content)
+        return *content_label(content, text), may_find(self._detector, content, text)
 
     async def in_answer(
         self, permit: Permit, content: Mapping[str, Any], size: int, edge: Edge | None = None

@@ -184,7 +184,7 @@ class Database:
 
     def is_in_place(self) -> bool:
         """Say whether its files are still where they were; from any thread."""
-        return all(file.is_current() for file in self._files)
+        return all(map(FileIdentity.is_current, self._files))
 
     def _check_files(self) -> None:
         # SQLite goes on writing to a file that nobody can find any more, and reports success.
