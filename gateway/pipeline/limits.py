@@ -22,22 +22,24 @@ class CallLimits:
     def __init__(self, *, calls_per_minute: int, clock: Clock) -> None:
         self._calls_per_minute = calls_per_minute
         self._clock = clock
-        self._buckets: Bounded[bytes, tuple[float, float]] = Bounded(
-            most=_MOST_BUCKETS, octets=_OCTETS
-        )
+        self._buckets: Bounded[bytes, list[float]] = Bounded(most=_MOST_BUCKETS, octets=_OCTETS)
+        """The level of each, and when it was that."""
 
     async def take(self, key: str, calls_per_minute: int | None = None) -> None:
         """Take one call from the bucket of `key`, with nothing awaited; see `Allowance`."""
         size = calls_per_minute or self._calls_per_minute
         now = self._clock()
-        bucket = bucket_of(key, size)
-        level, then = self._buckets.get(bucket) or (float(size), now)
+        name = bucket_of(key, size)
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            self._buckets.put(name, bucket := [float(size), now])
+        level, then = bucket
         # A clock that jumps back fills nothing.
         level = min(float(size), level + max(0.0, now - then) * size / 60)
+        bucket[:] = level, now
         if level < 1:
-            self._buckets.put(bucket, (level, now))
             raise too_many(size, left=level)
-        self._buckets.put(bucket, (level - 1, now))
+        bucket[0] -= 1
 
 
 def bucket_of(key: str, size: int) -> bytes:

@@ -4,7 +4,7 @@ Plain ASGI, because every call passes here and each layer between costs it.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Container
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import field
 from time import monotonic_ns
@@ -67,7 +67,7 @@ class McpEndpoint:
         *,
         carrier: Carrier,
         aggregate: Carrier,
-        servers: Container[str],
+        servers: Iterable[str],
         most_bytes: int,
         limits: WireLimits,
         metrics: CallMetrics,
@@ -83,7 +83,8 @@ class McpEndpoint:
         """
         self._carrier = carrier
         self._aggregate = aggregate
-        self._servers = servers
+        self._servers = {AGGREGATE: OWN} | {f"{PREFIX}{name}": UpstreamId(name) for name in servers}
+        """By path; our own at `/mcp`."""
         self._most_bytes = most_bytes
         self._limits = limits
         self._metrics = metrics
@@ -171,7 +172,7 @@ class McpEndpoint:
         return None
 
     def _misdirected(self, scope: Scope) -> Refused | None:
-        if scope["path"] != AGGREGATE and _server(scope) not in self._servers:
+        if scope["path"] not in self._servers:
             return Refused(status=404, code="no_endpoint", text="there is no such endpoint")
         if scope["method"] not in _FORMS:
             return Refused(status=405, code="method", text="use POST, GET or DELETE")
@@ -275,7 +276,7 @@ class McpEndpoint:
         call = Call(
             id=CallId(self._new_id()),
             endpoint=scope["path"],
-            server=_server(scope),
+            server=self._servers[scope["path"]],
             message=message,
             revision=inbound.revision,
             profile=inbound.profile,
@@ -305,7 +306,7 @@ class McpEndpoint:
         return Call(
             id=CallId(self._new_id()),
             endpoint=scope["path"],
-            server=_server(scope),
+            server=self._servers[scope["path"]],
             message=Message(
                 form=_FORMS[scope["method"]], method="", id=rpc_id, params={}, body=body
             ),
@@ -316,11 +317,6 @@ class McpEndpoint:
             session=None,
             source_ip=address,
         )
-
-
-def _server(scope: Scope) -> UpstreamId:
-    """Return which server the path names; our own at `/mcp`."""
-    return OWN if scope["path"] == AGGREGATE else UpstreamId(scope["path"][len(PREFIX) :])
 
 
 @value

@@ -50,6 +50,8 @@ class Headers:
 
     Of `Accept` it is which of the protocol's own forms of an answer it names.
     """
+    is_json: bool
+    """Whether the body is said to be JSON in UTF-8 (RFC 9110 section 8.3.1: case is no matter)."""
     params: tuple[tuple[str, str], ...]
     """All `Mcp-Param-*`, recognised or not (2026-07-28, transports: they are passed on)."""
 
@@ -89,7 +91,7 @@ def read_headers(headers: Sequence[tuple[str, str]]) -> Headers:
     if ACCEPT in fields:
         fields[ACCEPT] = _accepted(fields[ACCEPT])
     params = tuple(pair for pair in fields.items() if pair[0].startswith(PARAM_PREFIX))
-    return Headers(fields=fields, params=params)
+    return Headers(fields=fields, is_json=_is_json(fields.get("content-type", "")), params=params)
 
 
 def _accepted(said: str) -> str:
@@ -105,19 +107,6 @@ def _is_name(header: str) -> bool:
 def _refused(name: str, public: str) -> ProtocolError:
     code = HEADER_MISMATCH if name.startswith("mcp-") else INVALID_REQUEST
     return ProtocolError(f"The header {name} {public}", rpc_code=code)
-
-
-def require_json(headers: Headers) -> None:
-    """Hold that the body is said to be JSON in UTF-8 (RFC 9110 section 8.3.1: case is no matter).
-
-    Raises:
-        ProtocolError: With status 415.
-
-    """
-    content_type = headers.fields.get("content-type")
-    if content_type == _JSON or (content_type is not None and _is_json(content_type)):
-        return
-    raise ProtocolError("Content-Type must be application/json in UTF-8", status=415)
 
 
 def _is_json(content_type: str) -> bool:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from gateway.domain.calls import Form
+from gateway.errors import ProtocolError
 from gateway.wire import headers as names
 from gateway.wire import rev_handshake, rev_stateless
-from gateway.wire.headers import Headers, read_headers, require_json
+from gateway.wire.headers import Headers, read_headers
 from gateway.wire.inbound import MODERN_VERSION_KEY, Inbound, meta_of
 from gateway.wire.jsonrpc import read_message
 from gateway.wire.jsontext import WireLimits
@@ -44,7 +45,8 @@ def read_posted(headers: Headers, body: bytes, limits: WireLimits) -> Inbound:
         ProtocolError: It is not one well-formed message of a revision we know.
 
     """
-    require_json(headers)
+    if not headers.is_json:
+        raise ProtocolError("Content-Type must be application/json in UTF-8", status=415)
     message = read_message(body, limits)
     version = headers.fields.get(names.VERSION)
     if version is None and MODERN_VERSION_KEY not in meta_of(message):
