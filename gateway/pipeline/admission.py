@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from gateway.domain.calls import AGGREGATE, AccessRequest, Call, Form, OriginKind, Permit
@@ -300,12 +299,12 @@ class Admission:
             raise UnknownTool("there is no server of this name")
         pinned = self._verified(call, pin.target, pin)
         subject = self._questions.subject(target, pin)
-        task = self._questions.task(call, principal, run)
-        flow = await self._questions.review(call, principal, run, subject, task)
-        dlp = await self._sensitive.in_call(call, principal, run, (), task=task, flow=flow)
+        case = self._questions.case(call, principal, run, subject)
+        flow = await self._questions.review(case)
+        dlp = await self._sensitive.in_call(case, (), flow)
         if holds_secrets(dlp):
             await self._screened(principal, trail)
-        asked = self._questions.of(call, principal, run, subject, flow, task=task, dlp=dlp)
+        asked = self._questions.of(case, flow, dlp=dlp)
         access = AccessRequest(
             call=call,
             principal=principal,
@@ -524,20 +523,18 @@ class Admission:
         if not approved.is_ready:
             await finished(turns_of(target), approved.nodes, approved.make_ready)
         labelled = (*rule.destination, *rule.payload)
-        plain = partial(self._schemas.require_plain_arguments, approved, call.message, labelled)
-        nodes = most_nodes(len(call.message.body))
-        await in_turn(principal.person, nodes, plain)
+        case = self._questions.case(call, principal, run, subject)
+        plain = self._schemas.require_plain_arguments
+        await in_turn(principal.person, case.nodes, plain, approved, call.message, labelled)
         if target.kind is Kind.TOOL:
             if call.endpoint == AGGREGATE and call.origin is not OriginKind.SANDBOX:
                 # A server lists its tools whole, and a program was written from stubs.
                 await self._descriptions.require_read(call, principal, pinned)
-            if nodes > QUICK_NODES or not self._schemas.fits(approved, call.message):
-                checked = partial(self._schemas.require_arguments, approved, call.message)
-                await finished(principal.person, CHECKING, checked)
-        task = self._questions.task(call, principal, run)
-        flow = await self._questions.review(call, principal, run, subject, task)
-        named = approved.named
-        dlp = await self._sensitive.in_call(call, principal, run, named, task=task, flow=flow)
+            if case.nodes > QUICK_NODES or not self._schemas.fits(approved, call.message):
+                checked = self._schemas.require_arguments
+                await finished(principal.person, CHECKING, checked, approved, call.message)
+        flow = await self._questions.review(case)
+        dlp = await self._sensitive.in_call(case, approved.named, flow)
         if holds_secrets(dlp):
             await self._screened(principal, trail)
         due = self._quotas.due(call, principal, run, subject) if self._quotas.are_set else ()
@@ -550,9 +547,7 @@ class Admission:
             effect=subject.effect,
             pinned=pinned,
             review=flow,
-            asked=self._questions.of(
-                call, principal, run, subject, flow, task=task, usage=usage, dlp=dlp
-            ),
+            asked=self._questions.of(case, flow, usage=usage, dlp=dlp),
             epoch=known.epoch,
         )
         return access, due
@@ -592,9 +587,9 @@ class Admission:
         That a definition waits or has changed is told only to whoever might have called it.
         """
         subject = self._questions.subject(target, pin, suppose=PinStatus.APPROVED)
-        task = self._questions.task(call, principal, run)
-        flow = await self._questions.review(call, principal, run, subject, task)
-        asked = self._questions.of(call, principal, run, subject, flow, task=task)
+        case = self._questions.case(call, principal, run, subject)
+        flow = await self._questions.review(case)
+        asked = self._questions.of(case, flow)
         decision = trail.decision(await self._policy.evaluate(trail.asked(asked)))
         if decision.verdict is Verdict.DENY:
             raise Denied("policy does not allow this call", reasons=told(decision))

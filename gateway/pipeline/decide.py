@@ -55,6 +55,22 @@ class Subject:
         return cls(target=target, rule=rule, effect=effect, pin=pin, status=suppose or pin.status)
 
 
+@value
+class Case:
+    """A call as it is judged: what its review, the look for sensitive data and its question share."""
+
+    call: Call
+    principal: Principal
+    run: Run
+    subject: Subject
+    arguments: Mapping[str, Any]
+    """All that it says, as `wire.outgoing.said` has it."""
+    task: Task | None
+    """The user's, if it counts."""
+    nodes: int
+    """How much work its message may be."""
+
+
 def _effect(rule: ToolRule, approved: Manifest | None) -> Effect:
     # What nobody approved must not speak for itself, so its annotations count for nothing.
     return (rule.effect or Effect.DESTROY) if approved is None else effect_of(rule, approved)

@@ -22,7 +22,7 @@ from gateway.flow.review import PRIVATE_TO_OUTSIDE, UNPROVEN_DESTINATION, review
 from gateway.flow.task import narrowed
 from gateway.flow.templates import names_in, work_of
 from gateway.flow.use import Knowledge, Use
-from gateway.pipeline.decide import Subject, call_question, spelled_time
+from gateway.pipeline.decide import Case, Subject, call_question, spelled_time
 from gateway.pipeline.memory import ProvenanceMemory
 from gateway.pipeline.outgoing import Names, beside
 from gateway.pipeline.rounds import is_its_state, page_of_somebody, was_asked
@@ -137,15 +137,26 @@ class Questions:
                 rpc_id=call.message.id,
             )
 
-    async def review(
-        self, call: Call, principal: Principal, run: Run, subject: Subject, task: Task | None
-    ) -> FlowReview:
-        """Return where the data of a call comes from, and where they go; `task` is the user's, if it counts.
+    def case(self, call: Call, principal: Principal, run: Run, subject: Subject) -> Case:
+        """Return what is known of a call about `subject` for all that judges it: found once."""
+        return Case(
+            call=call,
+            principal=principal,
+            run=run,
+            subject=subject,
+            arguments=said(call.message),
+            task=self.task(call, principal, run),
+            nodes=most_nodes(len(call.message.body)),
+        )
+
+    async def review(self, case: Case) -> FlowReview:
+        """Return where the data of a call comes from, and where they go.
 
         Raises:
             RateLimited: So much of the same principal's is looked at already.
 
         """
+        call, principal, run, subject = case.call, case.principal, case.run, case.subject
         answers: tuple[StandingAnswer, ...] = ()
         if subject.effect in STANDS_FOR:
             answers = standing_for(self._answers, principal, run, subject, now=self._clock())
@@ -158,12 +169,12 @@ class Questions:
                 tool=subject.target.name,
                 rule=subject.rule,
                 effect=subject.effect,
-                arguments=said(call.message),
+                arguments=case.arguments,
                 # What nobody approved speaks for nothing.
                 about=approved.definition.content if (approved := subject.pin.approved) else {},
                 beside=self._beside(call, principal, run, partial(_declared, subject.pin)),
             ),
-            task,
+            case.task,
             answers=answers,
             subject=subject,
         )
@@ -226,13 +237,9 @@ class Questions:
 
     def of(
         self,
-        call: Call,
-        principal: Principal,
-        run: Run,
-        subject: Subject,
+        case: Case,
         flow: FlowReview,
         *,
-        task: Task | None,
         usage: Mapping[str, Any] = UNCOUNTED,
         dlp: Mapping[str, Any] = NOTHING_FOUND,
     ) -> Mapping[str, Any]:
@@ -240,16 +247,16 @@ class Questions:
 
         `usage` says what quotas have room for, `dlp` what of sensitive classes its arguments have.
         """
-        now, arguments = self._clock(), said(call.message)
+        call, subject, arguments, now = case.call, case.subject, case.arguments, self._clock()
         whole = partial(
             call_question,
             call,
-            principal,
+            case.principal,
             subject,
-            run=run.id,
+            run=case.run.id,
             arguments=arguments,
             review=flow,
-            task=task,
+            task=case.task,
             usage=usage,
             dlp=dlp,
             now=now,
@@ -258,14 +265,14 @@ class Questions:
             return whole()  # every one is another one
         # Whoever and whatever a call is about is the very same value until it changes.
         of = (
-            subject.target, subject.effect, subject.status, run.id, flow, task,
+            subject.target, subject.effect, subject.status, case.run.id, flow, case.task,
             call.message.method, call.origin, call.parent, call.source_ip, call.revision, call.endpoint,
         )  # fmt: skip
-        known = self._circumstances.get(principal, subject.pin)
+        known = self._circumstances.get(case.principal, subject.pin)
         if known is None or known[0] != of:
             known = of, Circumstances.of(whole())
             self._circumstances.put(
-                known, principal, subject.pin, octets=octets_of(known[1].sections)
+                known, case.principal, subject.pin, octets=octets_of(known[1].sections)
             )
         return Question(known[1], time=spelled_time(now), arguments=arguments, usage=usage, dlp=dlp)
 

@@ -13,7 +13,7 @@ from gateway.dlp.scanning import Finding, may_find, over_edges, scan, told
 from gateway.dlp.values import TOKEN, RunValues, ValueMemory, keys_of
 from gateway.domain.calls import AccessRequest, Call, Permit, as_written
 from gateway.domain.decisions import Duty, Obligation
-from gateway.domain.flow import FlowReview, Run, Task
+from gateway.domain.flow import FlowReview, Run
 from gateway.domain.identity import Principal
 from gateway.domain.labels import Label
 from gateway.domain.nodes import most_nodes
@@ -22,9 +22,9 @@ from gateway.domain.rewriting import RUNNING
 from gateway.domain.tools import OWN, Pin
 from gateway.errors import Denied
 from gateway.flow.content import content_label, text_of
+from gateway.pipeline.decide import Case
 from gateway.turns import QUICK_NODES, finished, in_turn
 from gateway.wire.extensions import with_params
-from gateway.wire.outgoing import said
 from gateway.wire.param_headers import params_mirrored
 
 _MOST_TOKENS: Final = 256
@@ -118,16 +118,9 @@ class Sensitive:
         return await in_turn(access.principal.person, nodes, _written, values, restored)
 
     async def in_call(
-        self,
-        call: Call,
-        principal: Principal,
-        run: Run,
-        named: Collection[str],
-        *,
-        task: Task | None,
-        flow: FlowReview,
+        self, case: Case, named: Collection[str], flow: FlowReview
     ) -> Mapping[str, Any]:
-        """Return what policy is told of the arguments of `call`, which `flow` is about: `{"arguments", "result"}`.
+        """Return what policy is told of the arguments of a call, which `flow` is about: `{"arguments", "result"}`.
 
         Those that the approved definition has `named` have names that are nobody's words.
 
@@ -135,9 +128,8 @@ class Sensitive:
             RateLimited: So much of the same principal's is looked at already.
 
         """
-        told_to_server, size = said(call.message), len(call.message.body)
-        nodes, left = self._work(size)
-        asked, who = (self._detector, told_to_server, named), principal.person
+        nodes, left = self._work(case.nodes)
+        asked, who = (self._detector, case.arguments, named), case.principal.person
         try:
             found = await in_turn(who, nodes, scan, *asked, left)
         except TooMuch:
@@ -145,12 +137,12 @@ class Sensitive:
             found = await in_turn(who, nodes, scan, *asked)
         if not found:
             return NOTHING_FOUND
-        prompt = "" if task is None else task.prompt or ""
+        prompt = "" if case.task is None else case.task.prompt or ""
         given: Mapping[str, str] = {}
-        if prompt or self._values.known(who, run.id) is not None:
-            givers = self._values.of(who, run.id).givers
+        if prompt or self._values.known(who, case.run.id) is not None:
+            givers = self._values.of(who, case.run.id).givers
             # Whose many values are is as much work as to find them.
-            given = await finished(who, nodes, givers, call.server, found, prompt)
+            given = await finished(who, nodes, givers, case.call.server, found, prompt)
         # Where the call goes may be as long as the call, and each of many is looked for there.
         about = found, given, flow.says_where
         rows = told(*about) if nodes <= QUICK_NODES else await finished(who, nodes, told, *about)
@@ -177,7 +169,7 @@ class Sensitive:
         """
         before = None if edge is None else edge.text
         who = permit.principal.person
-        nodes, left = self._work(size) if before is None else (MASKING, inf)
+        nodes, left = self._work(most_nodes(size)) if before is None else (MASKING, inf)
         try:
             found = await finished(who, nodes, self._in_content, content, before, left)
         except TooMuch:
@@ -203,12 +195,12 @@ class Sensitive:
             ]
         return found
 
-    def _work(self, size: int) -> tuple[int, float]:
-        """Return how much it is to look through a message of `size` bytes, if there is little in it.
+    def _work(self, nodes: int) -> tuple[int, float]:
+        """Return how much it is to look through a message of so many `nodes`, if there is little in it.
 
         And how much may be looked at: without end beside the loop, where nothing is begun anew.
         """
-        nodes = MASKING + size if self._detector.is_slow else most_nodes(size)
+        nodes = MASKING if self._detector.is_slow else nodes
         return nodes, _AT_ONCE if nodes <= QUICK_NODES else inf
 
     def masker(self, permit: Permit, obligations: Iterable[Obligation]) -> Masker | None:
