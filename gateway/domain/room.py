@@ -1,7 +1,7 @@
 """How many bytes of messages may be under way at once, over all requests and answers."""
 
-from collections import deque
-from collections.abc import Callable, Container, Hashable
+from collections import Counter, deque
+from collections.abc import Callable, Hashable
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
@@ -47,18 +47,15 @@ class Line:
         self._servers: dict[Hashable, dict[str, deque[Entry]]] = {}
         """Those whose turn is next stand first."""
 
-    def __bool__(self) -> bool:
-        return bool(self._servers)
-
     def add(self, entry: Entry) -> None:
         principals = self._servers.setdefault(entry.whose.server, {})
         principals.setdefault(entry.whose.principal, deque()).append(entry)
 
-    def first(self, besides: Container[str] = ()) -> Entry | None:
-        """Return whose turn it is, passing over the principals `besides`; `None` for nobody's."""
+    def first(self, may: Callable[[Entry], bool]) -> Entry | None:
+        """Return whose turn it is of those that `may` have one; `None` for nobody's."""
         for principals in self._servers.values():
-            for principal, entries in principals.items():
-                if principal not in besides:
+            for entries in principals.values():
+                if may(entries[0]):
                     return entries[0]
         return None
 
@@ -87,11 +84,15 @@ class Line:
 
 
 class Room:
-    """So many bytes, handed out and given back. One event loop's."""
+    """So many bytes, handed out and given back; whoever has some of them has half at most. One event loop's.
+
+    Who is slow to take what is here keeps it for as long as they like to be waited for.
+    """
 
     def __init__(self, octets: int = UNDER_WAY) -> None:
         self._octets = octets
         self._taken = 0
+        self._taken_by: Counter[str] = Counter()
         self._line = Line()
 
     @property
@@ -99,11 +100,11 @@ class Room:
         """Bytes that are not given back."""
         return self._taken
 
-    def take(self, octets: int) -> bool:
-        """Take `octets` at once if they are there; one alone may be larger than all the room."""
-        if self._line or not self._has(octets):
+    def take(self, octets: int, who: str = "") -> bool:
+        """Take `octets` for `who` at once if they are there; one alone may be larger than all the room."""
+        if self._next() is not None or not (self._has(octets) and self._may(octets, who)):
             return False
-        self._taken += octets
+        self._take(octets, who)
         return True
 
     def wait(
@@ -120,18 +121,33 @@ class Room:
 
         return end
 
-    def give(self, octets: int) -> None:
-        """Give bytes back; whoever waits is served."""
-        self._taken -= octets
+    def give(self, octets: int, who: str = "") -> None:
+        """Give bytes of `who` back; whoever waits is served."""
+        self._take(-octets, who)
+        if not self._taken_by[who]:
+            del self._taken_by[who]
         self._serve()
 
     def _has(self, octets: int) -> bool:
         return not self._taken or self._taken + octets <= self._octets
 
+    def _may(self, octets: int, who: str) -> bool:
+        """Whether so many more are no more than one may have; nobody's are nobody's share."""
+        of_one = self._taken_by[who] if who else 0
+        return not of_one or of_one + octets <= self._octets // 2
+
+    def _next(self) -> Entry | None:
+        """Return what is served next: who has their half waits for themselves, and keeps nobody waiting."""
+        return self._line.first(lambda entry: self._may(entry.octets, entry.whose.principal))
+
+    def _take(self, octets: int, who: str) -> None:
+        self._taken += octets
+        self._taken_by[who] += octets
+
     def _serve(self) -> None:
-        while (entry := self._line.first()) is not None and self._has(entry.octets):
+        while (entry := self._next()) is not None and self._has(entry.octets):
             self._line.serve(entry)
-            self._taken += entry.octets
+            self._take(entry.octets, entry.whose.principal)
             entry.taken()
 
 
@@ -144,25 +160,8 @@ class Rooms:
 
     def __init__(self, octets: int = UNDER_WAY, *, largest: int = 0) -> None:
         """There is room for two requests of `largest` bytes, also if that is more than `octets`."""
-        self._most_of_one = max(octets, 2 * largest) // 2
-        self._requests_of: dict[str, int] = {}
-        self.requests = Room(2 * self._most_of_one)
+        self.requests = Room(max(octets, 2 * largest))
         self.answers = Room(octets)
-
-    def enter(self, who: str, octets: int) -> bool:
-        """Take room for a request at once, if it is there and `who` has not half of it by then."""
-        entered = self._requests_of.get(who, 0) + octets
-        if entered > self._most_of_one or not self.requests.take(octets):
-            return False
-        self._requests_of[who] = entered
-        return True
-
-    def leave(self, who: str, octets: int) -> None:
-        """Give back what `who` took for a request."""
-        self.requests.give(octets)
-        self._requests_of[who] -= octets
-        if not self._requests_of[who]:
-            del self._requests_of[who]
 
 
 class Share:
@@ -177,6 +176,8 @@ class Share:
         self.answers = rooms.answers
         self.who = who
         self.over = False
+        self.waiting = 0
+        """Answers of it that wait for room."""
         self._holders = 1
         self._taken = 0
         self._held = 0
@@ -186,22 +187,22 @@ class Share:
         lacking = octets - self._taken
         if octets <= FREE or lacking <= 0:
             return True
-        if not self._rooms.enter(self.who, lacking):
+        if not self._rooms.requests.take(lacking, self.who):
             return False
         self._taken += lacking
         return True
 
     def hold(self, octets: int) -> None:
-        """Answer for `octets` of an answer, taken already; after the end they go back at once."""
-        if self.over:
-            self.answers.give(octets)
+        """Answer for `octets` of an answer, taken already, unless another of the same waits, or it has ended."""
+        if self.over or self.waiting:
+            self.answers.give(octets, self.who)
         else:
             self._held += octets
 
     def let_go(self) -> None:
         """Give back what earlier answers hold: the next one is about to be waited for."""
         if self._held:
-            self.answers.give(self._held)
+            self.answers.give(self._held, self.who)
             self._held = 0
 
     def join(self) -> None:
@@ -217,7 +218,7 @@ class Share:
         if self._held:
             self.let_go()
         if self._taken:
-            self._rooms.leave(self.who, self._taken)
+            self._rooms.requests.give(self._taken, self.who)
         self._taken = 0
 
 

@@ -166,7 +166,7 @@ class Pool:
 
     def _serve(self, besides: Container[str] = ()) -> bool:
         """Give a place to whoever is next, and say whether anybody was."""
-        entry = self._line.first(besides)
+        entry = self._line.first(lambda each: each.whose.principal not in besides)
         if entry is not None:
             self._line.serve(entry)
             self._take(entry.whose.principal)

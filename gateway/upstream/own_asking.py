@@ -32,6 +32,7 @@ class Beside:
     def __init__(self) -> None:
         share = SHARE.get()
         self._room = Room() if share is None else share.answers
+        self._who = "" if share is None else share.who
         self._said: asyncio.Queue[tuple[ServerEvent, int]] = asyncio.Queue(_MOST_BESIDE)
         """Each with what it has taken of the room."""
         self._octets = 0
@@ -46,7 +47,7 @@ class Beside:
         if self._said.full() or (is_large and (self._octets or not self._is_read)):
             return False
         taken = octets if is_large else 0
-        if taken and not self._room.take(taken):
+        if taken and not self._room.take(taken, self._who):
             return False
         self._octets = octets
         self._said.put_nowait((event, taken))
@@ -68,7 +69,7 @@ class Beside:
             self._give()
 
     def _give(self) -> None:
-        self._room.give(self._given)
+        self._room.give(self._given, self._who)
         self._given = 0
 
 

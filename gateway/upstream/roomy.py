@@ -56,6 +56,7 @@ class Answering:
         if self._share is None or self._taken or size <= FREE:
             return
         self._share.let_go()
+        self._share.waiting += 1
         taken = asyncio.get_running_loop().create_future()
         end_waiting = self._share.answers.wait(
             self._most,
@@ -68,6 +69,7 @@ class Answering:
         except TimeoutError as error:
             raise LimitExceeded("too many large answers are under way") from error
         finally:
+            self._share.waiting -= 1
             end_waiting()
             if taken.done():
                 self._taken = self._most
@@ -77,7 +79,7 @@ class Answering:
         """Keep `size` bytes for as long as the request lasts, and give the rest back."""
         if self._share is not None and self._taken:
             kept = min(size, self._taken)
-            self._share.answers.give(self._taken - kept)
+            self._share.answers.give(self._taken - kept, self._share.who)
             self._share.hold(kept)
             self._taken = 0
 

@@ -42,7 +42,34 @@ def test_nobody_has_more_than_half_the_room_for_requests():
     assert second.covers(5 * FREE)
     for share in (second, other, second):
         share.end()
-    assert (rooms.requests.taken, rooms._requests_of) == (0, {})
+    assert (rooms.requests.taken, rooms.requests._taken_by) == (0, {})
+
+
+def test_nobody_has_more_than_half_of_what_is_waited_for():
+    room, served = Room(100), list[str]()
+    for name in ("emma 1", "emma 2", "noah 1", "emma 3", "ines 1"):
+        room.wait(50, partial(served.append, name), Whose(principal=name.split()[0]))
+    assert served == ["emma 1", "noah 1"]
+    room.give(50, "noah")
+    assert served == ["emma 1", "noah 1", "ines 1"]
+    room.give(50, "ines")
+    assert (served, room.taken) == (["emma 1", "noah 1", "ines 1"], 50)
+    # Who waits for nobody but themselves is in nobody's way.
+    assert [room.take(1, "emma"), room.take(50, "noah")] == [False, True]
+    room.give(50, "emma")
+    assert served[3:] == ["emma 2"]
+    for name in ("noah", "emma", "emma"):
+        room.give(50, name)
+    assert (served[4:], room.taken, room._taken_by) == (["emma 3"], 0, {})
+
+
+def test_whoever_has_none_may_have_one_that_is_larger_than_their_half():
+    room = Room(100)
+    assert [room.take(80, "emma"), room.take(1, "emma"), room.take(20, "noah")] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_there_is_room_for_two_of_the_largest_requests_in_pieces():
@@ -62,7 +89,8 @@ def asked(room: Room, served: list[str], *names: str) -> None:
 
 def all_served(room: Room) -> None:
     while room.taken:
-        room.give(100)
+        (who,) = room._taken_by
+        room.give(100, who)
 
 
 def test_however_much_waits_for_one_server_the_others_have_their_turns():

@@ -100,6 +100,22 @@ async def test_one_request_of_many_large_answers_never_waits_for_itself(
     assert room.taken == 0
 
 
+async def test_answers_of_one_request_do_not_wait_for_its_end():
+    rooms = Rooms(2 * MOST)
+    share = Share(rooms, "emma")
+    SHARE.set(share)
+    async with answering(MOST, "crm") as first:
+        await first.grown(2 * FREE)
+        second = asyncio.create_task(read(share, 3 * FREE))
+        await asyncio.sleep(0)
+        assert not second.done()
+        first.settle(3 * FREE)
+    await asyncio.wait_for(second, 60)
+    assert rooms.answers.taken == 3 * FREE
+    share.end()
+    assert (rooms.answers.taken, share.waiting) == (0, 0)
+
+
 async def test_nobody_waits_for_ever(rooms: Rooms, room: Room, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(roomy, "_PATIENCE_S", 0.0)
     room.take(MOST)
@@ -130,6 +146,22 @@ async def test_an_answer_waits_for_one_of_each_server_and_not_for_all_of_one(
         *("crm for emma", "wiki for emma", "crm for noah"),
         *["crm for emma"] * 2,
     ]
+
+
+async def test_who_leaves_large_events_unread_has_nobody_elses_answers_wait(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(roomy, "_PATIENCE_S", 0.0)
+    rooms = Rooms(2 * MOST)
+    events = [stream(rooms, BEGUN, b"\n\n", who="eve")[0] for _ in range(2)]
+    await anext(events[0])  # and asks for nothing more, for as long as its client reads nothing
+    with pytest.raises(LimitExceeded):
+        await anext(events[1])
+    other = Share(rooms, "noah")
+    await read(other, 2 * FREE)
+    other.end()
+    await events[0].aclose()
+    assert (rooms.answers.taken, rooms.answers._taken_by) == (0, {})
 
 
 async def test_what_the_gateway_asks_for_itself_takes_no_room():
@@ -186,8 +218,8 @@ class Pieces:
         self.closed = True
 
 
-def stream(rooms: Rooms, *pieces: bytes) -> tuple[EventStream, Pieces]:
-    SHARE.set(Share(rooms))
+def stream(rooms: Rooms, *pieces: bytes, who: str = "") -> tuple[EventStream, Pieces]:
+    SHARE.set(Share(rooms, who))
     response = Pieces(list(pieces))
     limits = Limits(result_bytes=MOST)
     found = EventStream(

@@ -499,7 +499,7 @@ async def test_large_bodies_share_a_room_and_the_next_is_told_to_come_again(site
     for _ in range(10):
         await asyncio.sleep(0)
     assert rooms.requests.taken == 600
-    rooms.enter("somebody else", 600)
+    rooms.requests.take(600, "somebody else")
     for chunks in ([CALL.ljust(600)], [CALL, b" " * 500]):
         answer = await Exchange(chunks=chunks).ask(site.app, "POST", PATH, (HOST, ALICE, JSON))
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
@@ -523,6 +523,6 @@ async def test_nobody_takes_all_the_room_for_large_bodies(site, monkeypatch):
     people = site.house.gate.people
     people["alice"] = replace(people["alice"], client_id="another of hers")
     assert (await site.post(CALL.ljust(401))).status == 503
-    assert rooms.enter("somebody else", 1000)
+    assert rooms.requests.take(1000, "somebody else")
     holding.cancel()
     await asyncio.wait([holding])
