@@ -201,7 +201,8 @@ class ForwardProxy:
         """
         self._reach.require(asked)
         if asked.address is None:
-            addresses = addresses_of(await self._way.resolver(asked.host, asked.port))
+            told = await self._way.resolver(asked.host, asked.port, self._server)
+            addresses = addresses_of(told)
         else:
             addresses = (asked.address,)
         self._reach.admit(asked, addresses)

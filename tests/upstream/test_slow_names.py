@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,6 +17,8 @@ from gateway.upstream.exchange import Exchange
 from gateway.upstream.resolver import SystemResolver
 from gateway.upstream.settings import Timeouts, UpstreamSettings
 from tests.servers.raw import raw_upstream
+from tests.upstream.outside import NameService
+from tests.upstream.proxied import proxied
 
 MANY = 20
 
@@ -147,6 +149,35 @@ async def test_whoever_names_many_hosts_has_few_looked_up_at_once(names: Names) 
     await asyncio.sleep(0)
     assert not resolve._under_way
     assert not [*resolve._turns]
+
+
+class System(NameService):
+    """The system's names, for a proxy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._resolve = SystemResolver()
+
+    async def __call__(self, name: str, port: int, who: str = "") -> Sequence[str]:
+        return await self._resolve(name, port, who)
+
+
+async def test_a_jailed_server_that_may_reach_all_of_a_domain_has_few_of_its_names_looked_up_at_once(
+    names: Names,
+) -> None:
+    hosts = [f"h{n}.evil.example" for n in range(MANY)]
+    names.slow.update(hosts)
+    async with proxied("*.evil.example:443", names=System()) as served:
+        writers = [(await served.connect())[1] for _ in hosts]
+        for host, writer in zip(hosts, writers, strict=True):
+            writer.write(f"CONNECT {host}:443 HTTP/1.1\r\n\r\n".encode())
+        # By then all of them were read, too.
+        assert await served.status(b"CONNECT other.example:443 HTTP/1.1\r\n\r\n") == 403
+        await names.until_asked(2)
+        assert len(names.asked) == 2
+        names.free.set()
+        for writer in writers:
+            writer.close()
 
 
 async def test_what_cannot_be_looked_up_is_told_to_all_and_looked_up_again(
