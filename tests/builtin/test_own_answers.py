@@ -237,7 +237,7 @@ async def test_pages_hold_all_of_a_list_once() -> None:
     assert (names, len(first["tools"]), "nextCursor" in second) == (SHOWN, 7, False)
 
 
-@pytest.mark.parametrize("cursor", ["x", "", 1, "ImEi", "W10=", "////"])
+@pytest.mark.parametrize("cursor", ["x", "", 1, "ImEi", "W10=", "////", "eyJtYWlsIjoiXHVkODAwIn0="])
 @pytest.mark.parametrize("method", ["tools/list", "resources/list"])
 async def test_a_cursor_that_is_not_ours_is_refused(
     site: Site, method: str, cursor: object
