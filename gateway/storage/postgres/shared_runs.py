@@ -1,6 +1,7 @@
 """Runs that other gateways change as well."""
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from secrets import token_hex
 
@@ -30,8 +31,14 @@ class SharedRuns(Runs):
     """A person may have lowered a label at another gateway, which memory shows still."""
 
     async def look_again(self, run: RunId) -> None:
-        """Have memory show a run, and the whole runs beside it, as they are by now."""
-        await self._make(partial(run_changes.look, run=run))
+        """Have memory show a run, and the whole runs beside it, as they are by now; one that is gone has ended.
+
+        A standby that took over may lack what memory has followed, and what was never so is no later version.
+        """
+        found = await self._ledger.make(partial(run_changes.look, run=run), self._replace)
+        known = self._kept.get(run)
+        if not found.kept and known is not None and not known.ended:
+            super()._keep(replace(known, ended=True))
 
     async def join(self, raises: Raise) -> Run:
         """Join a label as `raise_label` does, and begin a whole run where there is none.
@@ -71,7 +78,8 @@ class SharedRuns(Runs):
             kept_of(row, [source_of(*one) for one in tables.execute(_SOURCES, (row[0],))])
             for row in rows
         ]
-        return partial(self._remember, Change(kept=tuple(kept)))
+        show = self._remember if keys is not None else self._replace
+        return partial(show, Change(kept=tuple(kept)))
 
     async def _end_of(self, owners: Sequence[OwnerName]) -> None:
         # They may be calling at another gateway: then what they have read there is not over.
@@ -90,6 +98,13 @@ class SharedRuns(Runs):
         known = self._kept.get(kept.run.id)
         if known is None or not _is_newer(known, kept):
             super()._keep(kept)
+
+    def _replace(self, change: Change) -> None:
+        """Show what is so by now, also where memory shows a later version: none that has ended lives again."""
+        for kept in change.kept:
+            known = self._kept.get(kept.run.id)
+            if known is None or kept.ended or not known.ended:
+                super()._keep(kept)
 
     def _state(self, kept: Kept, now: float) -> RunState:
         # Whether it is idle everywhere is asked when somebody calls again.

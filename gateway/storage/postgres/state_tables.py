@@ -8,7 +8,7 @@ from typing import Final
 
 from gateway.storage.postgres.migrations import Migration, Tables
 
-_NAMES: Final = ("tables",)
+_NAMES: Final = ("tables", "lives")
 
 
 def _script(number: int, name: str) -> str:
