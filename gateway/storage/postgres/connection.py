@@ -40,6 +40,11 @@ _OF_THE_SESSION: Final[Mapping[str, str]] = {
     "idle_in_transaction_session_timeout": "2s",
     "lock_timeout": "3s",
     "statement_timeout": "10s",
+    # Nor does one whose machine is gone without a word: the server looks for it, as it looks for the server.
+    "tcp_keepalives_idle": "3",
+    "tcp_keepalives_interval": "1",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "3000",
 }
 _ROUNDS: Final = 3
 _POOLED: Final = (

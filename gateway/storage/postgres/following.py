@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import psycopg
@@ -27,6 +27,8 @@ NEWEST_CHECKPOINT: Final = (
 
 _EVERY_S: Final = 1.0
 _PATIENCE_S: Final = 3.0
+_ASKS: Final[Mapping[Lock, Mapping[str, str]]] = {Lock.FOLLOW: {"idle_session_timeout": "10s"}}
+"""Whoever follows asks every second: one that does not stands still, and the server gives its turn away."""
 
 
 class PostgresSource:
@@ -89,7 +91,10 @@ class PostgresTurn:
         """
         if self._connection is None:
             self._connection = connect(
-                self._conninfo, application="douane following", patience_s=_PATIENCE_S
+                self._conninfo,
+                application="douane following",
+                patience_s=_PATIENCE_S,
+                settings=_ASKS.get(self._lock, {}),
             )
         row = self._connection.execute(
             "SELECT pg_try_advisory_lock(%s, 0)", (self._lock,)

@@ -77,3 +77,12 @@ def test_a_server_of_another_name_is_none(served: Served) -> None:
 def test_a_server_that_another_authority_vouches_for_is_none(served: Served) -> None:
     with pytest.raises(ConfigError, match="certificate verify failed"):
         made(served.address("localhost", ca=served.other))
+
+
+def test_the_server_notices_in_seconds_that_a_gateways_machine_is_gone(served: Served) -> None:
+    """Nothing says so: with what a kernel does by itself its session, and its locks, would stay for two hours."""
+    asked = ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count")
+    with closing(connect(served.address("localhost"), application="test")) as connection:
+        found = [connection.execute(f"SHOW {name}".encode()).fetchone() for name in asked]
+        unsent = connection.execute(b"SHOW tcp_user_timeout").fetchone()
+    assert (found, unsent) == ([("3",), ("1",), ("3",)], ("3000",))

@@ -18,6 +18,7 @@ from gateway.storage.connection import Unanswered
 from gateway.storage.postgres import answers, following, log_views
 from gateway.storage.postgres.connection import Connection
 from gateway.storage.postgres.following import PostgresTurn
+from gateway.storage.postgres.locks import Lock
 from gateway.storage.postgres.log_views import PostgresLog
 from gateway.storage.postgres.reading import Reading
 from gateway.storage.tree import front_of
@@ -238,6 +239,21 @@ async def test_whoever_lost_its_session_follows_no_more(address: str, owner: Con
     await lost
     await turn.taken()
     turn.close()
+
+
+async def test_whoever_stands_still_holds_the_turn_against_nobody(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its session is there as long as it stands: the server gives up one of which nothing is heard."""
+    monkeypatch.setattr(following, "_ASKS", {Lock.FOLLOW: {"idle_session_timeout": "1s"}})
+    still, other = PostgresTurn(address), PostgresTurn(address)
+    assert still.tried()
+    assert not other.tried()
+    await asyncio.wait_for(other.taken(), PATIENCE_S)
+    assert not still._has_it()
+    assert not still.tried()
+    other.close()
+    still.close()
 
 
 async def test_the_index_is_made_by_one_replica_at_a_time(address: str, owner: Connection) -> None:
