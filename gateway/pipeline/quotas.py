@@ -8,7 +8,9 @@ it up there: a restart finds what went out, and at most what was under way besid
 import asyncio
 import logging
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -30,6 +32,7 @@ logger = logging.getLogger(__name__)
 PRICE: Final = "douane/price"
 """The member of a definition's `_meta` by which a server prices its tool, once a person approved it."""
 
+_AGAIN_S: Final = 1.0
 _MOST_PRICE: Final = 1_000_000
 _ONCE: Final = "once"
 _UNITS: Final = {
@@ -60,6 +63,8 @@ class Quotas:
         """
         self._shared = shared
         self._telling: set[asyncio.Task[None]] = set()
+        self._untold: list[Use] = []
+        """What all gateways were to count, and could not be told."""
         self._prices = prices
         self._clock = clock
         self._all = {quota.key: Counts(quota) for quota in quotas}
@@ -193,12 +198,27 @@ class Quotas:
         else:
             taken.forget()
 
-    @staticmethod
-    async def _told_to(shared: SharedCounts, uses: Sequence[Use]) -> None:
+    async def _told_to(self, shared: SharedCounts, uses: Sequence[Use]) -> None:
         try:
             await shared.add(uses)
         except AuditUnavailable as error:
-            logger.warning("what was used of quotas could not be counted: %s", error.detail)
+            is_first = not self._untold
+            self._untold += uses
+            if is_first:
+                logger.warning("what was used of quotas is not counted yet: %s", error.detail)
+                await self._told_again(shared)
+
+    async def _told_again(self, shared: SharedCounts) -> None:
+        """Have all that nobody could be told be counted: what is not given back stays under way for good.
+
+        What was counted, and no answer came of it, is given back twice; of an outage that is one at most.
+        """
+        while self._untold:
+            await asyncio.sleep(_AGAIN_S)
+            untold = tuple(self._untold)
+            with suppress(AuditUnavailable):
+                await shared.add(_together(untold))
+                del self._untold[: len(untold)]
 
     def require_not_used_up(self, due: Sequence[Due], decision: Decision) -> None:
         """Return unless all that policy has against a call is that a quota is used up.
@@ -253,6 +273,18 @@ class Quotas:
                 for one, wait in zip(over, waits, strict=True)
             ],
         )
+
+
+def _together(uses: Iterable[Use]) -> Sequence[Use]:
+    """Return the same with one use of each count, which no statement changes twice."""
+    amounts: Counter[tuple[str, tuple[str, ...], int]] = Counter()
+    for one in uses:
+        amounts[one.quota, one.under, one.begin] += one.amount
+    return [
+        Use(quota=quota, under=under, begin=begin, amount=amount)
+        for (quota, under, begin), amount in amounts.items()
+        if amount
+    ]
 
 
 def _raised(access: AccessRequest) -> frozenset[str]:

@@ -23,6 +23,7 @@ from gateway.errors import (
     UpstreamFailed,
     UpstreamResting,
 )
+from gateway.pipeline import quotas
 from gateway.pipeline.counts import Counts
 from gateway.pipeline.quotas import Quotas
 from gateway.ports.allowance import Use, Used
@@ -417,4 +418,40 @@ async def test_whoever_leaves_while_a_call_is_charged_has_used_nothing(
         await asyncio.sleep(0)  # whatever is left to be done, is done
     assert (shared.asked, house.server.saw) == (asked, [])
     shared.fits = True
+    assert await code(house) == "ok"
+
+
+class Away:
+    """The same, while nobody can be told what is given back."""
+
+    def __init__(self) -> None:
+        self.used = 0
+        self.is_away = True
+        self.given_back: list[int] = []
+
+    async def add(self, uses: Sequence[Use]) -> Sequence[Used]:
+        amounts = [one.amount for one in uses]
+        if self.is_away and min(amounts) < 0:
+            raise AuditUnavailable("away")
+        self.given_back += [amount for amount in amounts if amount < 0]
+        fits = all(one.most is None or self.used + one.amount <= one.most for one in uses)
+        self.used += sum(amounts) if fits else 0
+        return [Used(used=self.used, fits=fits) for _ in uses]
+
+
+async def test_what_nobody_could_be_told_is_given_back_once_somebody_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of what is under way it would be missing for as long as this gateway runs."""
+    monkeypatch.setattr(quotas, "_AGAIN_S", 0.0)
+    house, shared = await built(), Away()
+    under_way = quota(name="at once", count=Count.UNDER_WAY, per=None, most=2)
+    house.quotas = Quotas([under_way], prices={}, clock=house.clock, shared=shared)
+    house.pipeline = house._wired()
+    assert [await code(house), await code(house)] == ["ok", "ok"]
+    assert await code(house) == "rate_limited"
+    shared.is_away = False
+    while telling := [*house.quotas._telling]:
+        await asyncio.wait(telling)
+    assert (shared.used, shared.given_back) == (0, [-2])
     assert await code(house) == "ok"
