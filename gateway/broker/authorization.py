@@ -11,6 +11,7 @@ from gateway.broker.urls import with_query
 from gateway.errors import Forbidden, UpstreamFailed
 
 NOT_BEGUN_HERE: Final = "This connection was not begun in this browser, or it has ended already."
+ANOTHERS: Final = "The answer does not come from the authorization server that was asked."
 OFFLINE: Final = "offline_access"
 """OpenID Connect Core 1.0 section 11: asks for a refresh token."""
 
@@ -83,7 +84,4 @@ def require_issuer(answer: Mapping[str, str], issuer: str, *, names_itself: bool
     """
     said = answer.get("iss")
     if names_itself if said is None else said != issuer:
-        raise Forbidden(
-            "The answer does not come from the authorization server that was asked.",
-            detail="iss is missing" if said is None else "iss is another's",
-        )
+        raise Forbidden(ANOTHERS, detail="iss is missing" if said is None else "iss is another's")

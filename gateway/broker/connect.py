@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gateway.broker.authorization import (
+    ANOTHERS,
     NOT_BEGUN_HERE,
     authorization_url,
     read_answer,
@@ -16,7 +17,7 @@ from gateway.broker.authorization import (
 from gateway.broker.discovery import Discovery, Found
 from gateway.broker.possession import Holds, Proofs
 from gateway.broker.records import Records
-from gateway.broker.registration import CALLBACK_PATH, Registrations
+from gateway.broker.registration import Registrations
 from gateway.broker.sealing import OurClient, Secrets, seal, unseal
 from gateway.broker.settings import PersonalConnection
 from gateway.broker.token_request import TokenRefused, Tokens, request_tokens
@@ -85,7 +86,7 @@ class Connecting:
         self._proofs = proofs
         self._clock = clock
         self._random = random
-        self._redirect_uri = public_url + CALLBACK_PATH
+        self._public_url = public_url
 
     def require(self, server: str) -> PersonalConnection:
         """Return what is said of a server that people connect to.
@@ -178,6 +179,7 @@ class Connecting:
                 "token_endpoint": found.server.token_endpoint,
                 "url": self._servers[server].url,
                 "resource": self._resource(server, found),
+                "redirect_uri": self._registrations.redirect_uri(server, found.server),
                 "scopes": prospect.scopes,
                 "client": client.content,
                 "key": self._proofs.new_key() if self._servers[server].is_bound else "",
@@ -186,9 +188,9 @@ class Connecting:
         return self._authorization_url(prospect, found, client, state, verifier)
 
     async def finish(
-        self, query: bytes, user_id: str, *, browser_hash: str, source_ip: str
+        self, query: bytes, user_id: str, *, path: str, browser_hash: str, source_ip: str
     ) -> Connected:
-        """Keep what the authorization server gives for its answer `query`, once.
+        """Keep what the authorization server gives for its answer `query`, which came to `path`, once.
 
         Raises:
             Forbidden: It answers nothing that this person began in this browser, or comes from
@@ -203,6 +205,7 @@ class Connecting:
             transaction = await self._claimed(answer, user_id, browser_hash)
             server = transaction.detail
             leg = unseal(self._sealer, transaction.secrets, _row(transaction.id))
+            self._require_place(path, leg)
             require_issuer(answer, leg["issuer"], names_itself=leg["names_itself"])
             tokens = await self._redeem(server, answer, leg)
         except GatewayError as error:
@@ -214,6 +217,11 @@ class Connecting:
         )
         await asyncio.to_thread(self._keep, server, user_id, leg, tokens, scopes)
         return Connected(server=server, issuer=leg["issuer"])
+
+    def _require_place(self, path: str, leg: Mapping[str, Any]) -> None:
+        """Return if the answer came to where the authorization server that was asked sends its own."""
+        if leg.get("redirect_uri") != self._public_url + path:
+            raise Forbidden(ANOTHERS, detail="it came to another's address")
 
     async def _found(
         self, server: str, user_id: str, extra: tuple[str, ...]
@@ -233,7 +241,7 @@ class Connecting:
             return known
         client, until = await self._registrations.register(server, settings.server)
         await asyncio.to_thread(
-            self._registrations.keep, settings.server, server.issuer, client, until
+            self._registrations.keep, settings.server, server, client, until
         )
         return client
 
@@ -274,7 +282,7 @@ class Connecting:
             found.server.authorization_endpoint,
             {
                 "client_id": client.id,
-                "redirect_uri": self._redirect_uri,
+                "redirect_uri": self._registrations.redirect_uri(prospect.server, found.server),
                 "state": state,
                 "resource": self._resource(prospect.server, found),
             },
@@ -313,7 +321,7 @@ class Connecting:
         form = {
             "grant_type": "authorization_code",
             "code": answer["code"],
-            "redirect_uri": self._redirect_uri,
+            "redirect_uri": leg["redirect_uri"],
             "code_verifier": leg["verifier"],
         }
         if leg["resource"]:

@@ -30,7 +30,18 @@ _UNUSED_S: Final = 3600.0
 
 def client_metadata(public_url: str) -> dict[str, Any]:
     """Return the document at `DOCUMENT_PATH` (Client ID Metadata Documents)."""
-    return {"client_id": public_url + DOCUMENT_PATH, **_metadata(public_url, "none")}
+    metadata = _metadata(public_url, public_url + CALLBACK_PATH, "none")
+    return {"client_id": public_url + DOCUMENT_PATH, **metadata}
+
+
+def callback_path(name: str, server: AuthorizationServer) -> str:
+    """Return where the answer of `server` about the upstream `name` comes to.
+
+    Answers that say whose they are share a place. Of one that does not, its place says it: no other
+    authorization server knows a client of that redirect URI, so what one lures a browser to another
+    for comes elsewhere than to its own (RFC 9700 section 4.4.2).
+    """
+    return CALLBACK_PATH if server.names_itself else f"{CALLBACK_PATH}/{name}"
 
 
 class Registrations:
@@ -55,9 +66,15 @@ class Registrations:
         """Return what we are to `server` already. Blocks."""
         if settings.client_id:
             return configured(settings, server.auth_methods)
-        if server.takes_documents and self._public_url.startswith("https:"):
+        # Everybody knows our document, so there only `iss` tells whose an answer is.
+        by_document = server.takes_documents and server.names_itself
+        if by_document and self._public_url.startswith("https:"):
             return OurClient(id=self._public_url + DOCUMENT_PATH)
-        return self._stored(settings.server, server.issuer)
+        return self._stored(settings.server, server)
+
+    def redirect_uri(self, name: str, server: AuthorizationServer) -> str:
+        """Return the redirect URI with which `server` is asked about the upstream `name`."""
+        return self._public_url + callback_path(name, server)
 
     async def register(self, server: AuthorizationServer, who: str) -> tuple[OurClient, float]:
         """Register (RFC 7591); return what we are now, and until when. The upstream `who` named `server`.
@@ -72,7 +89,7 @@ class Registrations:
         method = _method(server.auth_methods, has_secret=True)
         answer = await self._fetcher.post(
             server.registration_endpoint,
-            json=_metadata(self._public_url, method),
+            json=_metadata(self._public_url, self.redirect_uri(who, server), method),
             headers={"accept": "application/json"},
             who=who,
         )
@@ -83,28 +100,40 @@ class Registrations:
         lasts = isinstance(until, int) and until > 0 and bool(said.get("client_secret"))
         return _registered(said, method), float(min(until, _NEVER)) if lasts and until else 0.0
 
-    def keep(self, server: str, issuer: str, client: OurClient, until: float) -> None:
-        """Keep a registration for `server` at `issuer`. Blocks."""
-        content = {"client": client.content, "until": until, "made_at": self._clock()}
-        row = _row(server, issuer)
-        self._connections.register(server, issuer, seal(self._sealer, content, row))
+    def keep(
+        self, name: str, server: AuthorizationServer, client: OurClient, until: float
+    ) -> None:
+        """Keep a registration for the upstream `name` at `server`. Blocks."""
+        content = {
+            "client": client.content,
+            "until": until,
+            "made_at": self._clock(),
+            "redirect_uri": self.redirect_uri(name, server),
+        }
+        row = _row(name, server.issuer)
+        self._connections.register(name, server.issuer, seal(self._sealer, content, row))
 
     def forget(self, server: str, issuer: str) -> None:
         """Forget a registration that the issuer no longer knows. Blocks."""
         self._connections.register(server, issuer, "")
 
-    def _stored(self, server: str, issuer: str) -> OurClient | None:
-        sealed = self._connections.registration(server, issuer)
+    def _stored(self, name: str, server: AuthorizationServer) -> OurClient | None:
+        issuer = server.issuer
+        sealed = self._connections.registration(name, issuer)
         if not sealed:
             return None
         try:
-            kept = unseal(self._sealer, sealed, _row(server, issuer))
+            kept = unseal(self._sealer, sealed, _row(name, issuer))
         except Unsealable:
             return None  # a new one takes its place
+        # What was registered before a server said no more whose its answers are.
+        shared = self._public_url + CALLBACK_PATH
+        if kept.get("redirect_uri", shared) != self.redirect_uri(name, server):
+            return None
         now = self._clock()
         if kept["until"] and kept["until"] <= now:
             return None
-        if kept["made_at"] + _UNUSED_S <= now and not self._is_used(server, issuer):
+        if kept["made_at"] + _UNUSED_S <= now and not self._is_used(name, issuer):
             return None
         return OurClient(**kept["client"])
 
@@ -123,13 +152,13 @@ def configured(settings: PersonalConnection, methods: frozenset[str]) -> OurClie
     )
 
 
-def _metadata(public_url: str, method: str) -> dict[str, Any]:
+def _metadata(public_url: str, redirect_uri: str, method: str) -> dict[str, Any]:
     # Servers refuse a home page that is not https, and one on this machine says nothing to others.
     homepage = {"client_uri": public_url} if public_url.startswith("https:") else {}
     return {
         "client_name": "Douane",
         **homepage,
-        "redirect_uris": [public_url + CALLBACK_PATH],
+        "redirect_uris": [redirect_uri],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": method,

@@ -35,6 +35,7 @@ class ConnectPages:
         route = self._visits.route
         return [
             route(CALLBACK_PATH, get=self._returned),
+            route(f"{CALLBACK_PATH}/{{place}}", get=self._returned),
             route(f"{CONNECT_PATH}{{server}}", get=self._question, post=self._answer),
         ]
 
@@ -86,6 +87,7 @@ class ConnectPages:
         connected = await self._connecting.finish(
             visit.request.scope["query_string"],
             user.id,
+            path=visit.request.scope["path"],
             browser_hash=digest(visit.browser.secret),
             source_ip=visit.browser.source_ip,
         )

@@ -4,9 +4,11 @@ import base64
 import hashlib
 import sqlite3
 from dataclasses import replace
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from gateway.broker import CALLBACK_PATH
 from gateway.domain.grants import Transaction
 from gateway.errors import (
     AuditUnavailable,
@@ -16,7 +18,16 @@ from gateway.errors import (
     Unsealable,
     UpstreamFailed,
 )
-from tests.broker.world import BROWSER, EMMA, FINN, PUBLIC_URL, SOURCE, refused, tokens
+from tests.broker.world import (
+    BROWSER,
+    EMMA,
+    FINN,
+    PUBLIC_URL,
+    SOURCE,
+    a_world,
+    refused,
+    tokens,
+)
 from tests.storage.identity.identities import NOW
 
 
@@ -133,11 +144,62 @@ async def test_an_issuer_that_does_not_name_itself_need_not_but_may_not_lie(worl
     world.provider.metadata = {"authorization_response_iss_parameter_supported": None}
     broker = world.broker()
     begun = await world.begun(broker)
+    own = f"{CALLBACK_PATH}/mail"
     with pytest.raises(Forbidden):
-        await world.finished(broker, state=begun["state"], iss="https://evil.example")
+        await world.finished(broker, state=begun["state"], path=own, iss="https://evil.example")
     begun = await world.begun(broker)
-    await world.finished(broker, state=begun["state"], iss=None)
+    await world.finished(broker, state=begun["state"], path=own, iss=None)
     assert await world.token(broker) == "at-1"
+
+
+@pytest.fixture
+async def luring(tmp_path):
+    (tmp_path / "luring").mkdir()
+    async with a_world(tmp_path / "luring") as made:
+        yield made.provider
+
+
+@pytest.mark.parametrize("says_that_it_names_itself", [None, True])
+async def test_what_one_server_lures_a_browser_to_another_for_is_not_given_to_it(
+    world, luring, says_that_it_names_itself
+):
+    silent = {"authorization_response_iss_parameter_supported": None}
+    world.provider.metadata = silent
+    luring.metadata = {**silent, **dict.fromkeys(silent, says_that_it_names_itself)}
+    evil = replace(world.settings("evil"), url=luring.resource)
+    broker = world.broker(world.settings(), evil)
+    known = await world.begun(broker, person=FINN)
+    location = await broker.connecting.begin(
+        "evil", EMMA.id, scopes=(), issuer=luring.url, browser_hash=BROWSER, source_ip=SOURCE
+    )
+    (state,) = parse_qs(urlsplit(location).query)["state"]
+    # It sends her on as our client at the other one, which answers where that client is registered.
+    assert world.provider.registered[0]["redirect_uris"] == [known["redirect_uri"]]
+    path = urlsplit(known["redirect_uri"]).path
+    with pytest.raises(Forbidden, match="asked"):
+        await world.finished(broker, state=state, path=path, code="of-mail", iss=None)
+    assert luring.forms == []
+
+
+async def test_a_document_that_everybody_knows_is_shown_only_where_answers_say_whose_they_are(
+    world,
+):
+    world.provider.metadata = {"client_id_metadata_document_supported": True}
+    assert (await world.begun(world.broker()))["client_id"].endswith("/client-metadata.json")
+    world.provider.metadata["authorization_response_iss_parameter_supported"] = None
+    begun = await world.begun(world.broker())
+    assert (begun["client_id"], begun["redirect_uri"]) == (
+        "client-1",
+        f"{PUBLIC_URL}/connect/callback/mail",
+    )
+
+
+async def test_what_was_registered_for_another_address_is_registered_anew(world):
+    await world.connected(world.broker())
+    world.provider.metadata = {"authorization_response_iss_parameter_supported": None}
+    begun = await world.begun(world.broker(), person=FINN)
+    assert begun["client_id"] == "client-2"
+    assert world.provider.registered[1]["redirect_uris"] == [begun["redirect_uri"]]
 
 
 async def test_a_no_at_the_authorization_server_is_a_no(world):
@@ -176,6 +238,7 @@ async def test_a_malformed_answer_is_refused(world, query):
                 b"%i", world.provider.url.encode()
             ),
             EMMA.id,
+            path=CALLBACK_PATH,
             browser_hash=BROWSER,
             source_ip=SOURCE,
         )

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from aiohttp import web
 
-from gateway.broker import Broker, Credential, PersonalConnection
+from gateway.broker import CALLBACK_PATH, Broker, Credential, PersonalConnection
 from gateway.domain.identity import User
 from gateway.oauth.held_keys import HeldKeys
 from gateway.storage.identity.store import IdentityStores
@@ -212,10 +212,11 @@ class World:
         """Bring an answer back; a parameter that is `None` is left out."""
         person = changes.pop("person", EMMA)
         browser = changes.pop("browser", BROWSER)
+        path = changes.pop("path", CALLBACK_PATH)
         answer = {"code": "c0de", "iss": self.provider.url, **changes}
         query = urlencode({name: text for name, text in answer.items() if text is not None})
         await broker.connecting.finish(
-            query.encode(), person.id, browser_hash=browser, source_ip=SOURCE
+            query.encode(), person.id, path=path, browser_hash=browser, source_ip=SOURCE
         )
 
     async def connected(

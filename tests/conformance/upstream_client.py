@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import aiohttp
 
@@ -142,20 +142,26 @@ class Person:
             browser_hash=BROWSER,
             source_ip="127.0.0.1",
         )
-        query = await _consent(location)
-        await connecting.finish(query, EMMA.id, browser_hash=BROWSER, source_ip="127.0.0.1")
+        back = await _consent(location)
+        await connecting.finish(
+            back.query.encode(),
+            EMMA.id,
+            path=back.path,
+            browser_hash=BROWSER,
+            source_ip="127.0.0.1",
+        )
 
 
-async def _consent(location: str) -> bytes:
-    """Agree at the authorization server; return the query that it sends the browser back with."""
+async def _consent(location: str) -> SplitResult:
+    """Agree at the authorization server; return the address that it sends the browser back to."""
     async with (
         aiohttp.ClientSession() as session,
         session.get(location, allow_redirects=False) as answer,
     ):
         back = answer.headers["location"]
-    if not back.startswith(f"{PUBLIC_URL}{registration.CALLBACK_PATH}?"):
+    if not back.startswith(f"{PUBLIC_URL}{registration.CALLBACK_PATH}"):
         raise RuntimeError(back)
-    return urlsplit(back).query.encode()
+    return urlsplit(back)
 
 
 async def run(url: str, revision: str, context: Mapping[str, Any]) -> None:

@@ -161,6 +161,14 @@ async def test_an_answer_of_another_issuer_is_refused(house, other):
     assert other.provider.forms == []
 
 
+async def test_an_answer_that_does_not_say_whose_it_is_comes_to_its_servers_own_address(house, other):
+    other.provider.metadata = {"authorization_response_iss_parameter_supported": None}
+    browser, page = await signed_in(house)
+    _, state = await sent_off(browser, page)
+    back = await browser.get(f"{HTTPS}/connect/callback/mail?code=c&state={state}")
+    assert (back.status, back.title) == (200, "Connected · Douane")
+
+
 async def test_a_fault_of_the_other_side_is_a_page_too(house, other):
     other.provider.gone = {"/.well-known/oauth-authorization-server"}
     _, page = await signed_in(house)
