@@ -133,7 +133,7 @@ class SignInPages:
     async def _consent(self, visit: Visit) -> Response:
         transaction_id = visit.form.get("transaction", "")
         question = await self._granting.question(transaction_id, visit.browser)
-        visit.require_token("consent", question.transaction.id)
+        visit.require_token("consent", *_bound(question))
         yes = answer_of(visit.form)
         try:
             location = await self._granting.answer(
@@ -200,7 +200,7 @@ class SignInPages:
             "read": question.read,
             "read_by_all": question.read_by_all,
             "transaction": question.transaction.id,
-            "csrf": visit.token("consent", question.transaction.id),
+            "csrf": visit.token("consent", *_bound(question)),
             **described(question.client),
         }
 
@@ -217,6 +217,11 @@ def place_at_the_desk(to: str) -> str | None:
     if place == to or len(place) > _LONGEST_PLACE or (place and place[0] not in "/?"):
         return None
     return place
+
+
+def _bound(question: Question) -> tuple[str, str]:
+    """Return what an answer is to: a client whose document has changed since is another one."""
+    return question.transaction.id, str(question.client.created_at)
 
 
 def described(client: Client) -> Mapping[str, Any]:

@@ -1,6 +1,7 @@
 """From a client's request to a person's yes or no."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -148,6 +149,21 @@ async def test_a_yes_that_is_older_than_what_the_client_is_now_is_no_yes(house: 
     browser, page = await _asked(house)
     await _answer(browser, page)
     await _asked(house, browser)
+
+
+async def test_an_answer_is_to_the_client_as_it_was_shown(house: House) -> None:
+    client = house.client(
+        id="https://app.example/client", kind=ClientKind.DOCUMENT, fresh_until=NOW + 900
+    )
+    browser, page = await _asked(house, client_id=client.id)
+    house.clock.now += 60
+    other = replace(client, name="Company Agent", created_at=house.clock.now)
+    house.stores.clients.refresh(other)
+    house.clock.now += 60
+    refused = await _answer(browser, page)
+    assert (refused.status, refused.leaves_for) == (403, "")
+    assert house.stores.browsers.consents() == []
+    await _asked(house, browser, client_id=client.id)
 
 
 async def test_a_yes_from_before_the_clock_went_back_is_no_yes(house: House) -> None:
