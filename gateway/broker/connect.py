@@ -133,37 +133,38 @@ class Connecting:
 
     async def begin(
         self,
-        server: str,
+        shown: Prospect,
         user_id: str,
         *,
         scopes: tuple[str, ...],
-        issuer: str,
         browser_hash: str,
         source_ip: str,
     ) -> str:
         """Return the URL to which the person's browser goes next; a failure is recorded.
 
-        `issuer` is the one that the person was shown and agreed to.
+        `shown` is what the person was shown and agreed to, where `scopes` were wanted.
 
         Raises:
-            Forbidden: The upstream names another authorization server by now.
+            Forbidden: The upstream names another authorization server by now, or asks for something else.
             NotFound, UpstreamFailed, EgressRefused: As `prospect`, and for our registration.
 
         """
         try:
-            return await self._begun(server, user_id, scopes, issuer, browser_hash)
+            return await self._begun(shown, user_id, scopes, browser_hash)
         except GatewayError as error:
-            await self._records.refused(server, user_id, error, source_ip=source_ip)
+            await self._records.refused(shown.server, user_id, error, source_ip=source_ip)
             raise
 
     async def _begun(
-        self, server: str, user_id: str, scopes: tuple[str, ...], issuer: str, browser_hash: str
+        self, shown: Prospect, user_id: str, scopes: tuple[str, ...], browser_hash: str
     ) -> str:
+        server = shown.server
         prospect, found = await self._found(server, user_id, scopes)
-        if prospect.issuer != issuer:
+        if prospect != shown:
             raise Forbidden(
-                "The server names another authorization server now. Begin anew.",
-                detail=f"{issuer} became {prospect.issuer}",
+                "The server names another authorization server now, or asks for something else."
+                " Begin anew.",
+                detail=f"{_told(shown)} became {_told(prospect)}",
             )
         client = await self._client(self._servers[server], found)
         state, verifier = self._secret(), self._secret()
@@ -240,9 +241,7 @@ class Connecting:
         if known is not None:
             return known
         client, until = await self._registrations.register(server, settings.server)
-        await asyncio.to_thread(
-            self._registrations.keep, settings.server, server, client, until
-        )
+        await asyncio.to_thread(self._registrations.keep, settings.server, server, client, until)
         return client
 
     def _resource(self, server: str, found: Found) -> str:
@@ -368,6 +367,10 @@ class Connecting:
                 connected_at=now,
             )
         )
+
+
+def _told(prospect: Prospect) -> str:
+    return f"{prospect.issuer} for {prospect.resource}, {len(prospect.scopes)} scopes"
 
 
 def _digest(text: str) -> str:

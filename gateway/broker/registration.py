@@ -100,9 +100,7 @@ class Registrations:
         lasts = isinstance(until, int) and until > 0 and bool(said.get("client_secret"))
         return _registered(said, method), float(min(until, _NEVER)) if lasts and until else 0.0
 
-    def keep(
-        self, name: str, server: AuthorizationServer, client: OurClient, until: float
-    ) -> None:
+    def keep(self, name: str, server: AuthorizationServer, client: OurClient, until: float) -> None:
         """Keep a registration for the upstream `name` at `server`. Blocks."""
         content = {
             "client": client.content,

@@ -10,6 +10,7 @@ from gateway.broker import (
     CALLBACK_PATH,
     CONNECT_PATH,
     Connecting,
+    Prospect,
     scopes_in,
 )
 from gateway.domain.identity import User
@@ -52,30 +53,35 @@ class ConnectPages:
             user=user,
             prospect=prospect,
             wider=wider,
-            csrf=visit.token("connect", server, prospect.issuer, wider),
+            csrf=visit.token("connect", *_bound(prospect, wider)),
         )
 
     async def _answer(self, visit: Visit) -> Response:
         user = await self._required(visit)
         server, form = _server(visit), visit.form
-        issuer, wider = form.get("issuer", ""), form.get("scope", "")
-        # Bound to what was shown: nobody is sent to a server that they did not agree to.
-        visit.require_token("connect", server, issuer, wider)
+        wider = form.get("scope", "")
+        shown = Prospect(
+            server=server,
+            issuer=form.get("issuer", ""),
+            resource=form.get("resource", ""),
+            scopes=tuple(form.get("asked", "").split()),
+        )
+        # Bound to what was shown: nobody is sent to a server, or for something, that they did not agree to.
+        visit.require_token("connect", *_bound(shown, wider))
         scopes = scopes_in(wider.split())
         if not answer_of(form):
             await self._connecting.decline(
                 server,
                 user.id,
                 scopes=scopes,
-                issuer=issuer,
+                issuer=shown.issuer,
                 source_ip=visit.browser.source_ip,
             )
             return self._pages.message("Not connected", "Nothing was connected.")
         location = await self._connecting.begin(
-            server,
+            shown,
             user.id,
             scopes=scopes,
-            issuer=issuer,
             browser_hash=digest(visit.browser.secret),
             source_ip=visit.browser.source_ip,
         )
@@ -110,6 +116,10 @@ class ConnectPages:
             detail += f"?{urlencode({'scope': ' '.join(scopes)})}"
         begun = await self._sign_in.begin(Purpose(name="connect", detail=detail), visit.browser)
         return self._pages.redirect(self._sign_in.path_to(begun))
+
+
+def _bound(shown: Prospect, wider: str) -> tuple[str, ...]:
+    return shown.server, shown.issuer, shown.resource, " ".join(shown.scopes), wider
 
 
 def _server(visit: Visit) -> str:

@@ -170,7 +170,11 @@ async def test_what_one_server_lures_a_browser_to_another_for_is_not_given_to_it
     broker = world.broker(world.settings(), evil)
     known = await world.begun(broker, person=FINN)
     location = await broker.connecting.begin(
-        "evil", EMMA.id, scopes=(), issuer=luring.url, browser_hash=BROWSER, source_ip=SOURCE
+        await broker.connecting.prospect("evil", EMMA.id, scopes=()),
+        EMMA.id,
+        scopes=(),
+        browser_hash=BROWSER,
+        source_ip=SOURCE,
     )
     (state,) = parse_qs(urlsplit(location).query)["state"]
     # It sends her on as our client at the other one, which answers where that client is registered.
@@ -290,14 +294,30 @@ async def test_what_was_sealed_for_one_transaction_does_not_open_for_another(wor
     assert world.provider.forms == []
 
 
+@pytest.mark.parametrize("wider", ["scopes", "origin"])
+async def test_nobody_is_sent_for_something_that_they_did_not_see(world, wider):
+    world.provider.protected = read = {"scopes_supported": ["read"]}
+    broker = world.broker()
+    shown = await broker.connecting.prospect("mail", EMMA.id, scopes=())
+    world.provider.protected = {
+        "scopes": {"scopes_supported": ["read", "write"]},
+        "origin": {**read, "resource": world.provider.url},
+    }[wider]
+    with pytest.raises(Forbidden, match="something else"):
+        await broker.connecting.begin(
+            shown, EMMA.id, scopes=(), browser_hash=BROWSER, source_ip=SOURCE
+        )
+    assert world.provider.registered == []
+
+
 async def test_nobody_is_sent_to_an_issuer_that_they_did_not_see(world):
     broker = world.broker()
+    shown = await broker.connecting.prospect("mail", EMMA.id, scopes=())
     with pytest.raises(Forbidden, match="another authorization server"):
         await broker.connecting.begin(
-            "mail",
+            replace(shown, issuer="https://as.example"),
             EMMA.id,
             scopes=(),
-            issuer="https://as.example",
             browser_hash=BROWSER,
             source_ip=SOURCE,
         )

@@ -67,7 +67,11 @@ async def test_a_registration_at_another_issuer_does_not_open(world):
     world.provider.protected = {"authorization_servers": [elsewhere]}
     world.provider.tenant = "/t"
     location = await broker.connecting.begin(
-        "mail", FINN.id, scopes=(), issuer=elsewhere, browser_hash=BROWSER, source_ip="127.0.0.1"
+        await broker.connecting.prospect("mail", FINN.id, scopes=()),
+        FINN.id,
+        scopes=(),
+        browser_hash=BROWSER,
+        source_ip="127.0.0.1",
     )
     assert "client_id=client-2" in location
 

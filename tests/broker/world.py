@@ -197,11 +197,11 @@ class World:
         self, broker: Broker, server: str = "mail", *, person: User = EMMA, scope: str = ""
     ) -> dict[str, str]:
         """Send Emma's browser off; return the parameters that it takes to the authorization server."""
+        scopes = tuple(scope.split())
         location = await broker.connecting.begin(
-            server,
+            await broker.connecting.prospect(server, person.id, scopes=scopes),
             person.id,
-            scopes=tuple(scope.split()),
-            issuer=self.provider.url,
+            scopes=scopes,
             browser_hash=BROWSER,
             source_ip=SOURCE,
         )

@@ -135,10 +135,9 @@ class Person:
         connecting = self._broker.connecting
         prospect = await connecting.prospect(SERVER, EMMA.id, scopes=scopes)
         location = await connecting.begin(
-            SERVER,
+            prospect,
             EMMA.id,
             scopes=scopes,
-            issuer=prospect.issuer,
             browser_hash=BROWSER,
             source_ip="127.0.0.1",
         )

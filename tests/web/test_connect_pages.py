@@ -108,6 +108,14 @@ async def test_scopes_of_a_wider_connection_survive_the_sign_in(house, other):
     assert parse_qs(urlsplit(left.leaves_for).query)["scope"] == ["read write"]
 
 
+async def test_nobody_is_sent_for_more_than_their_page_said(house, other):
+    other.provider.protected = {"scopes_supported": ["read"]}
+    browser, page = await signed_in(house)
+    other.provider.protected = {"scopes_supported": ["read", "write"]}
+    left = await browser.submit(page.form("connect"), page, action="approve")
+    assert (left.status, left.leaves_for, other.provider.registered) == (400, "", [])
+
+
 async def test_a_no_leaves_everything_as_it_was(house, other):
     browser, page = await signed_in(house)
     refused = await browser.submit(page.form("connect"), page, action="deny")
@@ -127,7 +135,7 @@ async def test_a_no_that_cannot_be_recorded_says_so(house, other):
     assert (refused.status, "Not connected" in refused.title) == (503, False)
 
 
-@pytest.mark.parametrize("field", ["csrf", "issuer", "scope"])
+@pytest.mark.parametrize("field", ["csrf", "issuer", "resource", "asked", "scope"])
 async def test_a_form_that_was_changed_is_refused(house, other, field):
     browser, page = await signed_in(house)
     form = page.form("connect")
@@ -161,7 +169,9 @@ async def test_an_answer_of_another_issuer_is_refused(house, other):
     assert other.provider.forms == []
 
 
-async def test_an_answer_that_does_not_say_whose_it_is_comes_to_its_servers_own_address(house, other):
+async def test_an_answer_that_does_not_say_whose_it_is_comes_to_its_servers_own_address(
+    house, other
+):
     other.provider.metadata = {"authorization_response_iss_parameter_supported": None}
     browser, page = await signed_in(house)
     _, state = await sent_off(browser, page)
