@@ -100,9 +100,13 @@ class AccountPages:
         if visit.form.get("action") == "check":
             visit.require_token("device")
             return await self._device_question(visit, code, user)
-        visit.require_token("device", code)
+        since = visit.form.get("since", "")
+        visit.require_token("device", code, since)
         yes = answer_of(visit.form)
         request = await self._devices.waiting(code, user, visit.browser)
+        client = self._find_client(request.client_id)
+        if client is None or str(client.created_at) != since:
+            raise NoSuchCode  # its document has changed since: it is another one than was shown
         await self._devices.answer(request, user, visit.browser, yes=yes)
         if yes:
             return self._pages.message("Done", "Your device is signed in. Go back to it.")
@@ -189,7 +193,7 @@ class AccountPages:
             return self._code_form(visit, code, gone)
         return self._pages.page(
             "device_question.html",
-            csrf=visit.token("device", code),
+            csrf=visit.token("device", code, str(client.created_at)),
             code=_grouped(request),
             client=client,
             resource=self._origin + request.endpoint,

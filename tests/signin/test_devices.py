@@ -1,6 +1,7 @@
 """A person says yes or no to a device that shows them a code."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -55,6 +56,20 @@ async def test_a_device_gets_what_its_person_allows(house: House) -> None:
     assert house.told[1:] == [("auth", "allow", "device_approved", "alice")]
     record = house.log.records[-1].fields
     assert (record["client"], record["endpoint"]) == ("douane-cli", "/api/v1")
+
+
+async def test_an_answer_is_to_the_client_as_it_was_shown(house: House) -> None:
+    client = house.client(
+        id="https://app.example/client", kind=ClientKind.DOCUMENT, fresh_until=NOW + 900
+    )
+    house.device(client_id=client.id, endpoint="/mcp/mail", scopes=frozenset({"tools:list"}))
+    browser, page = await _at_question(house)
+    house.clock.now += 60
+    other = replace(client, name="Company Agent", created_at=house.clock.now)
+    house.stores.clients.refresh(other)
+    page = await browser.submit(page.form("device-question"), page, action="approve")
+    assert (page.status, _status(house)) == (400, DeviceStatus.PENDING)
+    assert house.stores.grants.grants() == []
 
 
 async def test_a_device_that_its_person_refuses_gets_nothing(house: House) -> None:
