@@ -113,11 +113,15 @@ def _this_machine() -> tuple[str, str]:
 
 def cache_folder() -> Path:
     """Return our cache folder, made if need be; only its owner can enter it."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "douane"
+    folder = cache_place()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.chmod(0o700)
     return folder
+
+
+def cache_place() -> Path:
+    """Return where our cache folder is, or would be."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "douane"
 
 
 def _fetch(build: Build, stored: Path) -> Opa:

@@ -15,7 +15,7 @@ from typing import Final
 
 from gateway.domain._value import value
 from gateway.upstream import jail_entry
-from gateway.upstream.launch import SYSTEM, Launch, in_system, own_files, search_path
+from gateway.upstream.launch import SYSTEM, Launch, all_files, in_system, own_files, search_path
 
 MEBIBYTE: Final = 1024 * 1024
 
@@ -121,6 +121,9 @@ def _hides(launch: Launch, secret: Iterable[Path], changeable: Iterable[Path]) -
         within = {theirs[one] for step in way_to(path) for one in step.parents if one in theirs}
         for folder in sorted(within):
             yield f"`{path}` lies in `{folder}`, where a server may put what it likes in its place"
+        for one in () if launch.jailed else theirs:
+            if one.is_relative_to(real):
+                yield f"`{theirs[one]}` is of `{path}`, and a server may put what it likes there"
 
 
 def way_to(path: Path, links: int = 40) -> Iterator[Path]:
@@ -177,7 +180,9 @@ def _ours(launch: Launch) -> Iterator[str]:
 
 
 def _programs(launch: Launch) -> tuple[Path, ...]:
-    """Return what the server, and what it begins as, needs beyond the system."""
+    """Return what the server, and what it begins as, needs beyond the system; without a jail, there too."""
+    if not launch.jailed:
+        return all_files(Path(launch.argv[0]))
     own = own_files(Path(launch.argv[0]))
     if not launch.reach:
         return own

@@ -89,8 +89,12 @@ def own_files(program: Path) -> tuple[Path, ...]:
     That is the program's own file and those it stands for; its interpreter; a virtual environment
     and its Python's libraries; a `node_modules` folder.
     """
-    found = {path for step in _steps(program) for path in _around(step)}
-    return tuple(sorted(path for path in found if not in_system(path)))
+    return tuple(path for path in all_files(program) if not in_system(path))
+
+
+def all_files(program: Path) -> tuple[Path, ...]:
+    """Return what `program` needs of this machine, the system's among it."""
+    return tuple(sorted({path for step in _steps(program) for path in _around(step)}))
 
 
 def _steps(program: Path) -> Iterator[Path]:

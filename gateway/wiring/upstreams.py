@@ -2,6 +2,8 @@
 
 import os
 import random
+import sysconfig
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -9,13 +11,15 @@ from pathlib import Path
 from typing import Final
 
 from gateway.config import Config, Server
+from gateway.config.values import UnixOrTcp
 from gateway.domain.tools import UpstreamId
+from gateway.policy.toolchain import cache_place
 from gateway.ports import Upstream
 from gateway.upstream.bounds import Bounds, EgressPolicy
 from gateway.upstream.breaker import Breaker, Patience
 from gateway.upstream.guarded import GuardedUpstream
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.jail import ProcessLimits, hides, way_to
+from gateway.upstream.jail import PATH, ProcessLimits, hides, way_to
 from gateway.upstream.jail_trial import problem
 from gateway.upstream.launch import Launch, find_program
 from gateway.upstream.proxy import Refusals, Tell, WayOut
@@ -30,8 +34,11 @@ from gateway.upstream.stdio import StdioUpstream
 from gateway.wire.jsontext import WireLimits
 from gateway.wiring.carried import Link
 
-_CODE: Final = Path(__file__).parents[1]
-"""Where this gateway's own code is."""
+_CODE: Final = (
+    Path(__file__).parents[1],
+    *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+)
+"""Where this gateway's own code is, and the libraries that it has."""
 
 
 async def upstreams_of(
@@ -171,11 +178,26 @@ def _secret(config: Config) -> list[Path]:
 def _gone_by(config: Config) -> list[Path]:
     """Return what this gateway goes by, its policy for one as soon as that is saved: no server may change it.
 
-    Nor what it writes down, nor its own code.
+    Nor what it writes down, nor its own code, nor what it starts or is found by.
     """
     path, ours = config.policy.path, config.model_copy(update={"servers": {}})
     policy = [] if "://" in path else [Path(path)]
-    return [config.file, _CODE, *policy, *_secret(config), *ours.all_of(Path)]
+    sockets = [one.at for one in ours.all_of(UnixOrTcp) if isinstance(one.at, Path)]
+    named = [config.file, *policy, *sockets, *_secret(config), *ours.all_of(Path)]
+    return [*named, *_CODE, *_started()]
+
+
+def _started() -> Iterator[Path]:
+    """Yield what programs of its own this gateway starts, or may find and make to be started.
+
+    A folder of a server's own below one of these is nothing that is found there or made.
+    """
+    if opa := os.environ.get("DOUANE_OPA"):
+        yield Path(opa)
+    yield cache_place()
+    found_in = (sysconfig.get_path("scripts"), *os.get_exec_path(), *PATH.split(":"))
+    for folder in (*found_in, tempfile.gettempdir()):
+        yield Path(folder, "*")
 
 
 def _lets_change(launch: Launch, kept: Sequence[Path]) -> Iterator[str]:

@@ -1,8 +1,10 @@
 """Whether a local server can be had on this machine is found out before it is started."""
 
 import json
+import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +16,8 @@ from gateway.config import Config, parse
 from gateway.domain.audit import AuditRecord, LogEntry, RecordKind
 from gateway.domain.tools import UpstreamId
 from gateway.errors import AuditUnavailable
+from gateway.upstream.jail import hides
+from gateway.upstream.launch import Launch
 from gateway.upstream.reach import read_authority
 from gateway.upstream.settings import LocalSettings
 from gateway.wiring import probe_local, upstreams
@@ -193,6 +197,70 @@ async def test_what_one_may_exchange_is_started_without_a_jail_neither(tmp_path:
     _, found = await upstreams_of(config(tmp_path, more_servers=other, **WORK))
     assert isinstance(found, LocalSettings)
     assert found.refused.startswith(f"`{program}` lies in `{tmp_path / 'work'}`")
+
+
+@pytest.mark.parametrize("shared", ["venv/bin/tool", "venv/lib"])
+async def test_nor_is_a_program_that_is_theirs_itself_or_holds_what_is(
+    tmp_path: Path, shared: str
+) -> None:
+    """A file that one may write, or a library of the program's environment."""
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "venv" / "lib").mkdir()
+    (tmp_path / "venv" / "pyvenv.cfg").write_text("")
+    program = tmp_path / "venv" / "bin" / "tool"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    other = {"b": {"command": [str(program)], "jail": "none"}}
+    writes = {"command": ["sh"], "files": {"write": [shared]}}
+    _, found = await upstreams_of(config(tmp_path, more_servers=other, **writes))
+    assert isinstance(found, LocalSettings)
+    assert found.refused.startswith(f"`{tmp_path / shared}` is of `{tmp_path / 'venv'}")
+
+
+async def test_nor_is_one_of_the_systems_that_is_theirs() -> None:
+    tool = Path("/usr/bin/env")
+    launch = Launch(argv=(str(tool),), folder=Path("/"), jailed=False)
+    told = [f"`{tool}` lies in `/usr/bin`, where a server may put what it likes in its place"]
+    assert [*hides(launch, (), [Path("/usr/bin")])] == told
+
+
+@pytest.mark.parametrize("what", ["cache", "temporary", "path", "opa", "libraries"])
+async def test_no_server_may_change_what_the_gateway_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Its OPA, what starts its sandbox, what is built of a policy: they have all that its user may."""
+    at = tmp_path / what
+    at.mkdir()
+    match what:
+        case "cache":
+            monkeypatch.setenv("XDG_CACHE_HOME", str(at))
+        case "temporary":
+            monkeypatch.setattr("tempfile.tempdir", str(at))
+        case "path":
+            monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{at}")
+        case "opa":
+            monkeypatch.setenv("DOUANE_OPA", str(at / "opa"))
+        case _:
+            at = Path(sysconfig.get_path("purelib")) / "pydantic"
+    one = await local(config(tmp_path, command=["sh"], files={"write": [str(at)]}))
+    assert f"`{at}` would let a server change `" in one.refused
+
+
+async def test_no_server_may_take_the_place_of_a_socket_where_planes_ask(tmp_path: Path) -> None:
+    """Whoever listens there is told the planes' key, and answers them for the gateway."""
+    (tmp_path / "work").mkdir()
+    socket = tmp_path / "work" / "planes.sock"
+    found = config(tmp_path, {"planes": {"grpc": {"listen": f"unix:{socket}"}}}, **WORK)
+    told = f"`{tmp_path / 'work'}` would let a server change `{socket}`"
+    assert (await local(found)).refused.startswith(told)
+
+
+async def test_a_folder_of_its_own_among_what_is_temporary_is_its_to_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "work").mkdir()
+    assert (await local(config(tmp_path, **WORK))).refused == ""
 
 
 @pytest.mark.parametrize("leads", ["/", "out"], ids=["everywhere", "nowhere"])
