@@ -121,8 +121,8 @@ def _hides(launch: Launch, secret: Iterable[Path], changeable: Iterable[Path]) -
         within = {theirs[one] for step in way_to(path) for one in step.parents if one in theirs}
         for folder in sorted(within):
             yield f"`{path}` lies in `{folder}`, where a server may put what it likes in its place"
-        for one in () if launch.jailed else theirs:
-            if one.is_relative_to(real):
+        for one in theirs:
+            if not launch.jailed and one.is_relative_to(real):
                 yield f"`{theirs[one]}` is of `{path}`, and a server may put what it likes there"
 
 
