@@ -13,7 +13,6 @@ import pytest
 from tests.mutants.listed import ROOT, Mutant, load, misfits, room_of, rooms
 from tests.mutants.runs import COPIED
 
-MUTANTS = load()
 PIPELINE = ROOT / "gateway" / "pipeline"
 _TEST = re.compile(r"tests/[a-z0-9_/]+\.py(::[A-Za-z]\w*)?::test_\w+")
 _FUNCTION = re.compile(r"(?m)^(?:async )?def (\w+)\(")
@@ -52,7 +51,7 @@ def functions_of(node: ast.Module | ast.ClassDef) -> set[str]:
 
 
 def test_every_edit_fits_the_code() -> None:
-    assert misfits(MUTANTS) == []
+    assert misfits(load()) == []
 
 
 def test_every_guard_stands_in_the_list_of_its_folder() -> None:
@@ -63,7 +62,7 @@ def test_every_guard_stands_in_the_list_of_its_folder() -> None:
 def test_every_edit_changes_something_that_is_copied() -> None:
     wrong = [
         one.guard
-        for one in MUTANTS
+        for one in load()
         if one.before == one.after or one.file.partition("/")[0] not in COPIED
     ]
     assert wrong == []
@@ -71,7 +70,7 @@ def test_every_edit_changes_something_that_is_copied() -> None:
 
 def test_every_edit_leaves_a_program(tmp_path: Path) -> None:
     """An edit that leaves a syntax error or an unknown name would go red for the wrong reason."""
-    for number, one in enumerate(MUTANTS):
+    for number, one in enumerate(load()):
         if one.file.endswith(".py"):
             edited = (ROOT / one.file).read_text().replace(one.before, one.after)
             (tmp_path / f"{number}.py").write_text(edited)
@@ -84,8 +83,8 @@ def test_every_edit_leaves_a_program(tmp_path: Path) -> None:
 
 
 def test_every_guard_is_named_once_and_by_its_tests() -> None:
-    assert [name for name, times in Counter(m.guard for m in MUTANTS).items() if times > 1] == []
-    tests = set(named(MUTANTS))
+    assert [name for name, times in Counter(m.guard for m in load()).items() if times > 1] == []
+    tests = set(named(load()))
     in_classes = {name(test) for test in tests if test.count("::") > 1}
     known = {
         path: names_of_tests(ROOT / path, in_classes=path in in_classes)
@@ -108,7 +107,7 @@ def name(test: str) -> str:
 
 @pytest.mark.parametrize("invariant", range(1, 7))
 def test_every_invariant_has_its_mutants(invariant: int) -> None:
-    assert len([one for one in MUTANTS if one.invariant == invariant]) >= 3
+    assert len([one for one in load() if one.invariant == invariant]) >= 3
 
 
 def test_every_folder_has_its_mutants() -> None:
@@ -119,5 +118,5 @@ def test_every_folder_has_its_mutants() -> None:
 
 def test_every_part_of_the_pipeline_has_its_mutants() -> None:
     parts = {path.name for path in PIPELINE.glob("*.py")} - {"__init__.py"}
-    mutated = {Path(one.file).name for one in MUTANTS if (ROOT / one.file).parent == PIPELINE}
+    mutated = {Path(one.file).name for one in load() if (ROOT / one.file).parent == PIPELINE}
     assert parts - mutated == set()

@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 
@@ -25,19 +26,29 @@ ONE_BY_ONE = re.compile(rb"[^A-Za-z0-9+/]")
 """As slow as it gets: it finds each letter by itself, all in one step."""
 
 
+TRIES = 3
+
+
 async def longest_gap_s(work: Callable[[], object]) -> float:
-    """Return for how long the loop had no turn while a thread did `work`; of several tries the shortest."""
-    gaps = []
-    for _ in range(3):
-        done = asyncio.ensure_future(asyncio.to_thread(work))
-        longest, before = 0.0, time.perf_counter()
-        while not done.done():
-            await asyncio.sleep(0.001)
-            now = time.perf_counter()
-            longest, before = max(longest, now - before), now
-        await done
-        gaps.append(longest)
-    return min(gaps)
+    """Return for how long the loop had no turn while a thread did `work`."""
+    done = asyncio.ensure_future(asyncio.to_thread(work))
+    longest, before = 0.0, time.perf_counter()
+    while not done.done():
+        await asyncio.sleep(0.001)
+        now = time.perf_counter()
+        longest, before = max(longest, now - before), now
+    await done
+    return longest
+
+
+@cache
+def one_step_s() -> float:
+    """Return for how long one step takes the turn of all others; of several tries the shortest."""
+
+    def one_by_one() -> object:
+        return ONE_BY_ONE.sub(b"", b". " * (LENGTH // 2))
+
+    return min(asyncio.run(longest_gap_s(one_by_one)) for _ in range(TRIES))
 
 
 def read(text: str) -> None:
@@ -85,9 +96,11 @@ WORK: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("name", WORK)
-async def test_no_long_text_keeps_the_loop_from_its_turn(name: str) -> None:
-    one_by_one = await longest_gap_s(lambda: ONE_BY_ONE.sub(b"", b". " * (LENGTH // 2)))
-    assert await longest_gap_s(WORK[name]) < one_by_one / 2
+def test_no_long_text_keeps_the_loop_from_its_turn(name: str) -> None:
+    """One try that keeps it from none is enough: what is one step is so each time."""
+    allowed_s = one_step_s() / 2
+    gaps_s = (asyncio.run(longest_gap_s(WORK[name])) for _ in range(TRIES))
+    assert any(gap_s < allowed_s for gap_s in gaps_s)
 
 
 def test_what_there_is_no_room_for_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:

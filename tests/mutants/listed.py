@@ -1,5 +1,6 @@
 """The guards of the gateway, and the edit that removes each: what `tests/mutants/*.toml` says."""
 
+import functools
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ def rooms() -> dict[str, list[Mutant]]:
     return {path.stem: _read(path) for path in sorted(ROOMS.glob("*.toml"))}
 
 
+@functools.cache
 def load() -> list[Mutant]:
     """Read all the lists as one."""
     return [mutant for mutants in rooms().values() for mutant in mutants]
