@@ -192,7 +192,7 @@ async def played(house: House, steps: Sequence[Any], *, forgetful: bool) -> list
     return given + [entry.body for entry in house.audit.entries]
 
 
-@settings(max_examples=2 * settings.default.max_examples, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(steps=st.lists(STEPS, max_size=14))
 async def test_questions_and_records_are_those_of_whoever_remembers_nothing(steps: Any) -> None:
     remembering, forgetful = await built(), await built()
