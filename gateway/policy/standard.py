@@ -10,8 +10,8 @@ from gateway.policy.bundle import laid_out, parsed, type_problems
 from gateway.policy.opa import Opa
 from gateway.policy.schema import input_schema
 from gateway.policy.settings import PolicySettings
-from gateway.policy.sources import POLICY_FOLDER, Sources, read_sources
-from gateway.policy.testing import RuleTest, notices, read_json, run_all, short
+from gateway.policy.sources import Sources, read_sources
+from gateway.policy.testing import RuleTest, notices, opa_test, run_all, short
 from gateway.policy.toolchain import find_opa
 
 _SCHEMA = "input.schema.json"
@@ -69,7 +69,7 @@ def _failed(opa: Opa, staged: Path, sources: Sources) -> list[str]:
 
 
 def _uncovered(opa: Opa, staged: Path, sources: Sources) -> Iterator[str]:
-    report = read_json(opa, staged, "test", "--coverage", "--format", "json", "-b", POLICY_FOLDER)
+    report = opa_test(opa, staged, "--coverage")
     reached = {short(path): file for path, file in report.get("files", {}).items()}
     for path in sources.rego:
         spans = reached.get(path, _ALL_OF_IT).get("not_covered", [])

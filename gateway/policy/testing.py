@@ -14,7 +14,7 @@ from gateway.domain._value import value
 from gateway.errors import ConfigError
 from gateway.policy import lint
 from gateway.policy.lint import Module
-from gateway.policy.opa import Opa
+from gateway.policy.opa import WALL_SECONDS, Opa
 from gateway.policy.shipped import is_shipped
 from gateway.policy.sources import POLICY_FOLDER, Sources
 
@@ -54,7 +54,7 @@ def run_all(opa: Opa, staged: Path, sources: Sources) -> list[RuleTest]:
         ConfigError: OPA cannot run them.
 
     """
-    tests = read_json(opa, staged, "test", "--format", "json", "-b", POLICY_FOLDER)
+    tests = opa_test(opa, staged)
     ordered = sorted(tests or [], key=lambda one: (one["location"]["file"], one["location"]["row"]))
     return [_ended(test, sources) for test in ordered]
 
@@ -157,6 +157,20 @@ def _rows(spans: Iterable[Mapping[str, Any]]) -> Iterator[int]:
 def _own_files(sources: Sources) -> list[str]:
     own = [path for path in sources.rego if not is_shipped(sources.files[path])]
     return own or ["other data, or a file that is missing,"]
+
+
+def opa_test(opa: Opa, staged: Path, *how: str) -> Any:
+    """Return what `opa test` tells of the policy in `staged`.
+
+    OPA gives each test five seconds by default, which is too few where a machine is slow: one has all the
+    time that OPA has.
+
+    Raises:
+        ConfigError: OPA cannot run them.
+
+    """
+    longest = ("--timeout", f"{WALL_SECONDS:.0f}s")
+    return read_json(opa, staged, "test", *how, *longest, "--format", "json", "-b", POLICY_FOLDER)
 
 
 def read_json(opa: Opa, staged: Path, *arguments: str) -> Any:

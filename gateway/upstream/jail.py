@@ -121,9 +121,11 @@ def _hides(launch: Launch, secret: Iterable[Path], changeable: Iterable[Path]) -
         within = {theirs[one] for step in way_to(path) for one in step.parents if one in theirs}
         for folder in sorted(within):
             yield f"`{path}` lies in `{folder}`, where a server may put what it likes in its place"
-        for one in theirs:
-            if not launch.jailed and one.is_relative_to(real):
-                yield f"`{theirs[one]}` is of `{path}`, and a server may put what it likes there"
+        of_it = (
+            [] if launch.jailed else [p for one, p in theirs.items() if one.is_relative_to(real)]
+        )
+        for part in of_it:
+            yield f"`{part}` is of `{path}`, and a server may put what it likes there"
 
 
 def way_to(path: Path, links: int = 40) -> Iterator[Path]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from gateway.builtin import waits
 from tests.builtin.front import FINDERS
 
 
@@ -12,3 +13,9 @@ def closing() -> Iterator[None]:
     yield
     while FINDERS:
         FINDERS.pop().close()
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No list goes without a part because the machine is busy."""
+    monkeypatch.setattr(waits, "_WHOLE_S", 300.0)

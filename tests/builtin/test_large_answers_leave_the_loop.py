@@ -23,6 +23,8 @@ from gateway.wire.server_message import ServerMessage, read_server_message
 from tests.builtin.front import NOTES, Site, sent, speaks
 from tests.pipeline.house import ALICE, MAIL, Events, Seen, event, noting_whose, result, text
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 CALL = {"name": "mail__search", "arguments": {"q": "x"}}
 OLD: dict[str, Any] = {"profile": Profile.LEGACY, "session": "esr.1"}
 READS: list[tuple[Any, str]] = [

@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,12 @@ import pytest
 from gateway.errors import ConfigError
 from gateway.policy.bundle import Policy, prepare
 from gateway.policy.commands import check, evaluate, run_own_tests
-from gateway.policy.opa import Opa
+from gateway.policy.opa import WALL_SECONDS, Opa, Ran
 from gateway.policy.reload import load
 from gateway.policy.settings import PolicyEvent, PolicySettings
 from gateway.policy.shipped import is_shipped
 from gateway.policy.sources import Sources, read_folder
+from gateway.policy.testing import opa_test
 
 POLICIES = Path(__file__).parents[2] / "policies"
 SHIPPED = read_folder(POLICIES)
@@ -157,3 +159,18 @@ async def test_an_empty_policy_is_a_mistake_to_a_check_and_loud_when_it_runs(
     await holder.close()
     assert [(event.empty, len(event.notices)) for event in events] == [(True, 1)]
     assert (await evaluate(settings, {}, {})).verdict == "deny"
+
+
+def test_each_test_has_all_the_time_that_opa_has(
+    opa: Opa, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By default five seconds, and a policy that was saved on a slow machine is refused."""
+    asked: list[tuple[str, ...]] = []
+
+    def run(_: Opa, *arguments: str, **__: object) -> Ran:
+        asked.append(arguments)
+        return Ran(ok=True, out="{}", err="")
+
+    monkeypatch.setattr(Opa, "run", run)
+    assert opa_test(opa, tmp_path, "--coverage") == {}
+    assert ("--timeout", f"{WALL_SECONDS:.0f}s") in pairwise(asked[0])

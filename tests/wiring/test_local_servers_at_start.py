@@ -211,7 +211,7 @@ async def test_nor_is_a_program_that_is_theirs_itself_or_holds_what_is(
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     other = {"b": {"command": [str(program)], "jail": "none"}}
-    writes = {"command": ["sh"], "files": {"write": [shared]}}
+    writes: dict[str, Any] = {"command": ["sh"], "files": {"write": [shared]}}
     _, found = await upstreams_of(config(tmp_path, more_servers=other, **writes))
     assert isinstance(found, LocalSettings)
     assert found.refused.startswith(f"`{tmp_path / shared}` is of `{tmp_path / 'venv'}")
