@@ -5,6 +5,7 @@ not matches, decide what may go where.
 """
 
 import sys
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import repeat
@@ -39,6 +40,9 @@ _KEPT = _BEGINS
 
 _ROW = np.arange(0, _BEGINS, _STRIDE)
 """As many that are marked as each piece has, one of which is kept."""
+
+_MANY_ROWS = 64
+"""From which on it is quicker to look through all the payload than at each row by itself."""
 
 _SPREAD = np.uint32(0x9E3779B1)
 """Odd, so that what differs still does; it carries all of a gram into the bits that are its mark."""
@@ -87,6 +91,7 @@ class Marks:
     """Which grams some text may have: a few bits of each, and how many texts have these.
 
     They are few enough to stay near the processor, and are asked about all places of a payload at once.
+    A gram and the one that has its bytes backwards share a mark: one look tells of both ways to read.
     """
 
     def __init__(self, bits: int = _FEWEST_MARKS) -> None:
@@ -103,13 +108,13 @@ class Marks:
 
     def add(self, grams: Grams) -> None:
         """Mark the `grams` of one text, each mark once."""
-        marks = (grams * _SPREAD) >> self._shift
+        marks = self._of(grams)
         counts = self._counts[marks]
         self._counts[marks] = counts + (counts < _MOST_COUNTED)
 
     def drop(self, grams: Grams) -> None:
         """Take back what `add` did with the same `grams`."""
-        marks = (grams * _SPREAD) >> self._shift
+        marks = self._of(grams)
         counts = self._counts[marks]
         self._counts[marks] = counts - (counts < _MOST_COUNTED)
 
@@ -118,10 +123,13 @@ class Marks:
 
         Most that are marked are a word or two that are everywhere, and are told from a piece without a text.
         """
-        marked = self._counts.take((grams * _SPREAD) >> self._shift).astype(np.bool_)
+        marked = self._counts.take(self._of(grams)).astype(np.bool_)
         for step in (_STRIDE, 2 * _STRIDE):
             marked = marked[:-step] & marked[step:]
         return marked.nonzero()[0]
+
+    def _of(self, grams: Grams) -> Grams:
+        return (np.minimum(grams, grams.byteswap()) * _SPREAD) >> self._shift
 
 
 class Fragments:
@@ -176,32 +184,38 @@ class Fragments:
 
         Of pieces around one place the longest counts, in all the texts that have it.
         """
-        return self._pieces(payload, _grams_of(payload))
+        grams = _grams_of(payload)
+        rows = self._marks.rows(grams)
+        return self._pieces(payload, grams, rows) if self._has_any(_in(rows, grams)) else []
 
     def both_ways(self, payload: bytes) -> tuple[list[Piece], list[Piece]]:
         """Return the pieces `within` a payload, and those within the same bytes backwards."""
         grams = _grams_of(payload)
-        return self._pieces(payload, grams), self._pieces(payload, grams.byteswap()[::-1], -1)
-
-    def _pieces(self, payload: bytes, grams: Grams, step: int = 1) -> list[Piece]:
         rows = self._marks.rows(grams)
-        if not len(rows):
-            return []
-        inner = np.zeros(len(grams), np.bool_)
-        inner[rows[:, None] + _ROW] = True
-        if self._grams.keys().isdisjoint(grams[inner].tolist()):
-            return []
-        return list(self._longest_of(payload[::step], grams, rows.tolist()))
+        inner = _in(rows, grams)
+        forwards = self._pieces(payload, grams, rows) if self._has_any(inner) else []
+        if not self._has_any(inner.byteswap()):
+            return forwards, []
+        turned = (len(grams) - 1 - _ROW[-1] - rows)[::-1]
+        return forwards, self._pieces(payload[::-1], grams.byteswap()[::-1], turned)
+
+    def _has_any(self, grams: Grams) -> bool:
+        """Tell whether one of `grams` is kept: few payloads have one, and most are left at that."""
+        return not self._grams.keys().isdisjoint(grams.tolist())
+
+    def _pieces(self, payload: bytes, grams: Grams, rows: Places) -> list[Piece]:
+        return list(self._longest_of(payload, grams, rows.tolist()))
 
     def _longest_of(self, payload: bytes, grams: Grams, rows: list[int]) -> Iterator[Piece]:
         left = _MOST_COMPARED
-        floor = 0
-        for at in rows:
-            if at < floor or left < 0:
-                continue
-            begin = end = at
-            near = self._near(grams, at)
+        number = floor = 0
+        while number < len(rows) and left >= 0:
+            at = begin = end = rows[number]
+            number += 1
             left -= _A_LOOK
+            if not self._has_any(grams[at : at + _BEGINS : _STRIDE]):
+                continue
+            near = self._near(grams, at)
             for serial, place in near.items():
                 start, reached, looked = self._longest(payload, place, floor, serial)
                 left -= looked
@@ -214,6 +228,7 @@ class Fragments:
                 sharing = frozenset(serial for serial in near if piece in self._texts[serial])
                 yield Piece(begin=begin, end=end, serials=sharing)
                 floor = end
+                number = bisect_left(rows, floor, number)
 
     def _near(self, grams: Grams, at: int) -> dict[int, int]:
         """Return the texts that have one of the `grams` of a piece that begins at `at`, and where the first is.
@@ -222,10 +237,10 @@ class Fragments:
         """
         beside = grams[at : at + _BEGINS].tolist()
         found: dict[int, int] = {}
-        for gram in self._grams.keys() & beside:
-            place = at + beside.index(gram)
-            for serial in _several(self._grams[gram]):
-                found[serial] = min(place, found.get(serial, place))
+        for place, gram in enumerate(beside, at):
+            if gram in self._grams:
+                for serial in _several(self._grams[gram]):
+                    found.setdefault(serial, place)
         return found
 
     def _longest(self, payload: bytes, at: int, floor: int, serial: int) -> tuple[int, int, int]:
@@ -252,6 +267,16 @@ class Fragments:
             if reached - start > end - begin:
                 begin, end = start, reached
         return begin, end, looked + there
+
+
+def _in(rows: Places, grams: Grams) -> Grams:
+    """Return those of `grams` that stand in `rows`, each once where there are many."""
+    places = rows[:, None] + _ROW
+    if len(rows) < _MANY_ROWS:
+        return grams[places.ravel()]
+    inner = np.zeros(len(grams), np.bool_)
+    inner[places] = True
+    return grams[inner]
 
 
 def _several(serials: Serials) -> tuple[int, ...]:
