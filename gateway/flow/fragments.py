@@ -129,7 +129,8 @@ class Marks:
         return marked.nonzero()[0]
 
     def _of(self, grams: Grams) -> Grams:
-        return (np.minimum(grams, grams.byteswap()) * _SPREAD) >> self._shift
+        marks: Grams = (np.minimum(grams, grams.byteswap()) * _SPREAD) >> self._shift
+        return marks
 
 
 class Fragments:
@@ -272,11 +273,12 @@ class Fragments:
 def _in(rows: Places, grams: Grams) -> Grams:
     """Return those of `grams` that stand in `rows`, each once where there are many."""
     places = rows[:, None] + _ROW
-    if len(rows) < _MANY_ROWS:
-        return grams[places.ravel()]
-    inner = np.zeros(len(grams), np.bool_)
-    inner[places] = True
-    return grams[inner]
+    inner = places.ravel()
+    if len(rows) >= _MANY_ROWS:
+        inner = np.zeros(len(grams), np.bool_)
+        inner[places] = True
+    found: Grams = grams[inner]
+    return found
 
 
 def _several(serials: Serials) -> tuple[int, ...]:

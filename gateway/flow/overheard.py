@@ -15,6 +15,7 @@ from gateway.flow.forms import addresses_in
 from gateway.flow.index import Index
 from gateway.flow.payloads import SHORTEST_VALUE, Payloads
 from gateway.flow.spoken import Spoken, Voices
+from gateway.flow.steps import STEP
 
 _MOST_WEIGHT: Final = 16 * 1024 * 1024
 """Bytes that all remarks of a run take; the oldest are forgotten beyond them."""
@@ -108,7 +109,10 @@ class Overheard:
     def add(self, remark: Remark) -> None:
         """Note `remark`, unless it is too large alone: its run's label still tells of it."""
         weight, told = remark.weight, remark.told
-        if not remark.texts or weight > _MOST_WEIGHT:
+        if not remark.texts:
+            return
+        if weight > _MOST_WEIGHT:
+            self._lose(remark)
             return
         known = self._known.get(told)
         self._known[told] = remark.arrived if known is None else min(known, remark.arrived)
@@ -119,6 +123,11 @@ class Overheard:
         self.unread += remark.octets
         while self.weight > _MOST_WEIGHT:
             self._forget_oldest()
+
+    @property
+    def octets(self) -> int:
+        """How many bytes they take at most, with what is left of those that are forgotten."""
+        return self.weight + self._voices.octets
 
     def matches(self, text: str, known: str, home: str) -> tuple[Match, ...]:
         """Return what of them is in `text`, as `Payloads.matches` does; nothing of what `home` said."""
@@ -132,6 +141,8 @@ class Overheard:
     def naming(self, text: str, nouns: Collection[str], home: str) -> Iterator[tuple[str, ...]]:
         """Yield what was asked for those untrusted ones that name `text`; none of those of `home`."""
         self.look()
+        if self._voices.may_have_named(text):
+            yield ()
         for serial in self._voices.naming(text, nouns):
             remark = self._read[serial]
             if not home or remark.source.server != home:
@@ -162,6 +173,7 @@ class Overheard:
         if not self._read:
             remark = self._waiting.popleft()
             self.unread -= remark.octets
+            self._lose(remark)
         else:
             serial, remark = next(iter(self._read.items()))
             del self._read[serial]
@@ -170,3 +182,12 @@ class Overheard:
             self._places.drop(serial, remark.values)
         del self._known[remark.told]
         self.weight -= remark.weight
+
+    def _lose(self, remark: Remark) -> None:
+        """Know of what an outsider said, and nobody read, what can be told in a short time."""
+        if remark.source.label.integrity is Integrity.TRUSTED:
+            return
+        if remark.octets > STEP:
+            self._voices.miss()
+        else:
+            self._voices.lose(Spoken(remark.texts))
