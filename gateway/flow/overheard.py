@@ -103,7 +103,8 @@ class Overheard:
         self._read: dict[int, Remark] = {}
         """By serial number, oldest first."""
         self._payloads = Payloads()
-        self._voices = Voices()
+        self.voices = Voices()
+        """What outsiders said there."""
         self._places: Index[str, int] = Index()
 
     def add(self, remark: Remark) -> None:
@@ -124,11 +125,6 @@ class Overheard:
         while self.weight > _MOST_WEIGHT:
             self._forget_oldest()
 
-    @property
-    def octets(self) -> int:
-        """How many bytes they take at most, with what is left of those that are forgotten."""
-        return self.weight + self._voices.octets
-
     def matches(self, text: str, known: str, home: str) -> tuple[Match, ...]:
         """Return what of them is in `text`, as `Payloads.matches` does; nothing of what `home` said."""
         self.look()
@@ -141,9 +137,9 @@ class Overheard:
     def naming(self, text: str, nouns: Collection[str], home: str) -> Iterator[tuple[str, ...]]:
         """Yield what was asked for those untrusted ones that name `text`; none of those of `home`."""
         self.look()
-        if self._voices.may_have_named(text):
+        if self.voices.may_have_named(text):
             yield ()
-        for serial in self._voices.naming(text, nouns):
+        for serial in self.voices.naming(text, nouns):
             remark = self._read[serial]
             if not home or remark.source.server != home:
                 yield remark.asked
@@ -167,7 +163,7 @@ class Overheard:
         self._payloads.add(self._serial, source.record, remark.texts, remark.asked, remark.level)
         self._places.add(self._serial, remark.values)
         if source.label.integrity is not Integrity.TRUSTED:
-            self._voices.add(self._serial, Spoken(remark.texts))
+            self.voices.add(self._serial, Spoken(remark.texts))
 
     def _forget_oldest(self) -> None:
         if not self._read:
@@ -178,7 +174,7 @@ class Overheard:
             serial, remark = next(iter(self._read.items()))
             del self._read[serial]
             self._payloads.drop(serial)
-            self._voices.drop(serial)
+            self.voices.drop(serial)
             self._places.drop(serial, remark.values)
         del self._known[remark.told]
         self.weight -= remark.weight
@@ -188,6 +184,6 @@ class Overheard:
         if remark.source.label.integrity is Integrity.TRUSTED:
             return
         if remark.octets > STEP:
-            self._voices.miss()
+            self.voices.miss()
         else:
-            self._voices.lose(Spoken(remark.texts))
+            self.voices.lose(Spoken(remark.texts))

@@ -177,8 +177,9 @@ class Provenance:
         said = len(self._said) * _ENTRY + self._said_octets
         counted = self._listed.count and self._listed.is_counted_with(self)
         listed = self._listed.octets if counted else 0
-        kept = self._weight + self._written.octets + self.overheard.octets + self._secrets_octets
-        return kept + self._voices.octets + said + listed
+        kept = self._weight + self._written.octets + self.overheard.weight + self._secrets_octets
+        lost = self._voices.octets + self.overheard.voices.octets
+        return kept + lost + said + listed
 
     def give_up(self) -> None:
         """Know from now on that not all of the run is remembered here: another gateway has some of it.

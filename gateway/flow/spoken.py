@@ -91,11 +91,8 @@ class Voices:
         self._lost: npt.NDArray[np.uint8] | None = None
         """Where the parts of what is forgotten are; what is there may be another's, and what is not was in none."""
         self._misses = not complete
-
-    @property
-    def octets(self) -> int:
-        """Bytes that what is forgotten takes."""
-        return 0 if self._lost is None else self._lost.nbytes
+        self.octets = 0
+        """Bytes that what is left of the forgotten takes."""
 
     def add(self, serial: int, spoken: Spoken) -> None:
         self._texts[serial] = spoken
@@ -115,6 +112,7 @@ class Voices:
         for octets, bits in spoken.places:
             if self._lost is None:
                 self._lost = np.zeros(1 << _LOST_BITS >> 3, np.uint8)
+                self.octets = self._lost.nbytes
             np.bitwise_or.at(self._lost, octets, bits)
 
     def miss(self) -> None:
