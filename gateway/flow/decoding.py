@@ -86,17 +86,6 @@ def decoded_forms(
     return True
 
 
-def all_forms(text: str, most: int) -> tuple[list[str], bool]:
-    """Return what `decoded_forms` yields of every run, and whether that is all there is."""
-    found: list[str] = []
-    forms = decoded_forms(text, len(text), most)
-    while True:
-        try:
-            found.append(next(forms).text)
-        except StopIteration as end:
-            return found, bool(end.value)
-
-
 def _undone(text: str, most_runs: int) -> Iterator[tuple[str, str]]:
     if "%" in text and text.count("%") >= _FEWEST_ESCAPES and (plain := unquoted(text)) != text:
         yield "percent", plain

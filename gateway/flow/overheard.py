@@ -15,7 +15,6 @@ from gateway.flow.forms import addresses_in
 from gateway.flow.index import Index
 from gateway.flow.payloads import SHORTEST_VALUE, Payloads
 from gateway.flow.spoken import Spoken, Voices
-from gateway.flow.steps import STEP
 
 _MOST_WEIGHT: Final = 16 * 1024 * 1024
 """Bytes that all remarks of a run take; the oldest are forgotten beyond them."""
@@ -103,17 +102,13 @@ class Overheard:
         self._read: dict[int, Remark] = {}
         """By serial number, oldest first."""
         self._payloads = Payloads()
-        self.voices = Voices()
-        """What outsiders said there."""
+        self._voices = Voices()
         self._places: Index[str, int] = Index()
 
     def add(self, remark: Remark) -> None:
         """Note `remark`, unless it is too large alone: its run's label still tells of it."""
         weight, told = remark.weight, remark.told
-        if not remark.texts:
-            return
-        if weight > _MOST_WEIGHT:
-            self._lose(remark)
+        if not remark.texts or weight > _MOST_WEIGHT:
             return
         known = self._known.get(told)
         self._known[told] = remark.arrived if known is None else min(known, remark.arrived)
@@ -137,9 +132,7 @@ class Overheard:
     def naming(self, text: str, nouns: Collection[str], home: str) -> Iterator[tuple[str, ...]]:
         """Yield what was asked for those untrusted ones that name `text`; none of those of `home`."""
         self.look()
-        if self.voices.may_have_named(text):
-            yield ()
-        for serial in self.voices.naming(text, nouns):
+        for serial in self._voices.naming(text, nouns):
             remark = self._read[serial]
             if not home or remark.source.server != home:
                 yield remark.asked
@@ -163,27 +156,17 @@ class Overheard:
         self._payloads.add(self._serial, source.record, remark.texts, remark.asked, remark.level)
         self._places.add(self._serial, remark.values)
         if source.label.integrity is not Integrity.TRUSTED:
-            self.voices.add(self._serial, Spoken(remark.texts))
+            self._voices.add(self._serial, Spoken(remark.texts))
 
     def _forget_oldest(self) -> None:
         if not self._read:
             remark = self._waiting.popleft()
             self.unread -= remark.octets
-            self._lose(remark)
         else:
             serial, remark = next(iter(self._read.items()))
             del self._read[serial]
             self._payloads.drop(serial)
-            self.voices.drop(serial)
+            self._voices.drop(serial)
             self._places.drop(serial, remark.values)
         del self._known[remark.told]
         self.weight -= remark.weight
-
-    def _lose(self, remark: Remark) -> None:
-        """Know of what an outsider said, and nobody read, what can be told in a short time."""
-        if remark.source.label.integrity is Integrity.TRUSTED:
-            return
-        if remark.octets > STEP:
-            self.voices.miss()
-        else:
-            self.voices.lose(Spoken(remark.texts))

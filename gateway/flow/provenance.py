@@ -21,10 +21,9 @@ from gateway.flow.noted import Noted
 from gateway.flow.overheard import Overheard, Remark, excusing, telling
 from gateway.flow.payloads import SHORTEST_VALUE, Payloads
 from gateway.flow.reading import Answered, Read
-from gateway.flow.results import besides, documents, said_in, texts_of
+from gateway.flow.results import besides, said_in, texts_of
 from gateway.flow.secrecy import MOST, carried_secrets, secrets_in
 from gateway.flow.spoken import Spoken, Voices
-from gateway.flow.steps import STEP
 
 Found = TypeVar("Found")
 _MOST_SAID = 4096
@@ -144,7 +143,7 @@ class Provenance:
         self._serial = 0
         """Of the last one that was read."""
         self._payloads = Payloads()
-        self._voices = Voices(complete=complete)
+        self._voices = Voices()
         self.overheard = Overheard()
         """What servers said outside of what they answered."""
         self._noted: dict[Callable[[Read, str], Any], Noted[Read, Any]] = {}
@@ -178,8 +177,7 @@ class Provenance:
         counted = self._listed.count and self._listed.is_counted_with(self)
         listed = self._listed.octets if counted else 0
         kept = self._weight + self._written.octets + self.overheard.weight + self._secrets_octets
-        lost = self._voices.octets + self.overheard.voices.octets
-        return kept + lost + said + listed
+        return kept + said + listed
 
     def give_up(self) -> None:
         """Know from now on that not all of the run is remembered here: another gateway has some of it.
@@ -189,7 +187,6 @@ class Provenance:
         a secret, is one still.
         """
         self._written.give_up()
-        self._voices.miss()
         self.is_led = True
         self._said.clear()
         self._said_octets = 0
@@ -251,8 +248,6 @@ class Provenance:
         too_large = answered.octets > self._most_octets
         if too_large or (weight := _weight_of(answered)) > _MOST_WEIGHT:
             self._missed = True
-            if answered.source.label.integrity is not Integrity.TRUSTED:
-                self._voices.miss()
             return
         self._arrived += 1
         self._octets += answered.octets
@@ -309,7 +304,6 @@ class Provenance:
             self._weight -= weight
             self._unread -= answered.octets
             self._forget_said(serial, self._said)
-            self._lose(answered)
             return
         oldest = self._read.popleft()
         oldest.drop()
@@ -323,16 +317,6 @@ class Provenance:
         self._octets -= oldest.octets
         self._weight -= oldest.weight
         self._places.drop(oldest, oldest.values)
-
-    def _lose(self, answered: Answered) -> None:
-        """Know of what an outsider says in a result that nobody read what can be told in a short time."""
-        if answered.source.label.integrity is Integrity.TRUSTED:
-            return
-        if answered.octets > STEP:
-            self._voices.miss()
-            return
-        texts = (text for one in documents(answered.content) for text in texts_of(one))
-        self._voices.lose(Spoken(texts))
 
     def _forget_said(self, serial: int, texts: Collection[str]) -> None:
         """Forget which of `texts` calls carried after the result `serial` may have shown them."""
@@ -413,13 +397,8 @@ class Provenance:
         return any(not read.carried.has(text, search=self._search) for read in shown)
 
     def spoken_by(self, text: str, nouns: Collection[str] = ()) -> Iterator[tuple[str, ...]]:
-        """Yield what was asked for the untrusted results whose running text names `text`.
-
-        What was asked for one that is forgotten nobody knows: nothing.
-        """
+        """Yield what was asked for the untrusted results whose running text names `text`."""
         self._look()
-        if self._voices.may_have_named(text):
-            yield ()
         named = self._voices.naming(text, nouns)
         for read in self._read if named else ():
             if read.serial in named:
@@ -471,7 +450,7 @@ class Provenance:
     ) -> Iterator[tuple[str, ...]]:
         """Return what was asked when untrusted servers named `text` beside their answers, `home` aside."""
         self._look()
-        return self.overheard.naming(text, nouns, home)
+        return self.overheard.naming(text, nouns, home) if self.overheard.weight else iter(())
 
     def _make_searchable(self) -> None:
         newest_first = takewhile(lambda read: read.serial > self._in_payloads, reversed(self._read))

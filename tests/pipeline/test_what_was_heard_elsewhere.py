@@ -214,7 +214,7 @@ async def test_what_a_program_reads_without_a_run_its_hosts_runs_do_not_know(hou
     await called(house, "people", handle)
     await called(house, "search", who=who)
     for caller in ("alice", who):
-        assert await sent(house, handle, caller) == ("outsider", FOUND)
+        assert await sent(house, handle, caller) == ("nobody", FOUND)
     assert (await run_of(house, other)).roamed
     assert not (await run_of(house)).roamed
 
@@ -230,7 +230,7 @@ async def test_what_a_program_has_read_in_one_run_another_does_not_know(house: H
     await called(house, "search", other)
     house.server.answer = speaks
     assert not (await run_of(house, other)).roamed
-    assert await sent(house, other, who) == ("outsider", FOUND)
+    assert await sent(house, other, who) == ("nobody", FOUND)
     assert (await run_of(house, other)).roamed
 
 
@@ -244,7 +244,7 @@ async def test_a_program_sheds_nothing_by_the_end_of_its_hosts_run(
     assert not (await run_of(house)).has_read
     if hint == "begun":
         hint = (await house.runs.begin(HOST, None))[0]
-    assert await sent(house, hint, who) == ("outsider", FOUND)
+    assert await sent(house, hint, who) == ("nobody", FOUND)
     run = await run_of(house)
     assert (run.has_read, run.roamed) == (True, True)
     asked = [q for q in house.rule.asked if q["phase"] == "call"][-1]
@@ -322,7 +322,7 @@ async def test_the_run_in_which_a_late_call_began_does_not_know_what_another_was
     asks = {"taskId": seen.json["result"]["taskId"], "_meta": META}
     await house.handle(house.request("tasks/get", asks, run=second))
     house.server.answer = speaks
-    assert await sent(house, first) == ("outsider", FOUND)
+    assert await sent(house, first) == ("nobody", FOUND)
     assert [(await run_of(house, run)).roamed for run in (first, second, None)] == [
         True,
         False,
