@@ -71,6 +71,10 @@ class Turned:
     error: GatewayError
     decision_id: str
 
+    def __post_init__(self) -> None:
+        # What it was raised through holds the whole message, as long as the plane's stream lasts.
+        self.error.__traceback__ = self.error.__cause__ = self.error.__context__ = None
+
 
 class PlaneTraffic:
     def __init__(

@@ -1,16 +1,17 @@
 """One HTTP request and its answer on a stream of `ext_proc`: what Envoy may send, and give out."""
 
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import ExitStack
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
 from gateway.domain.calls import Form, Reply
 from gateway.domain.planes import Plane
-from gateway.errors import GatewayError, LimitExceeded
+from gateway.errors import GatewayError, LimitExceeded, RateLimited
 from gateway.pipeline.plane_results import Pending
 from gateway.pipeline.plane_traffic import Turned
-from gateway.planes.answers import answer_in, media_in, nodes_in
+from gateway.planes.answers import Answer, answer_in, media_in, nodes_in
 from gateway.planes.doorman import Place
 from gateway.planes.http_calls import (
     Decided,
@@ -161,12 +162,21 @@ class Exchange:
             server=route if isinstance(route, str) else "",
             claims=claims_in(request.metadata_context),
         )
-        if request.request_headers.end_of_stream or self._asked.method != "POST":
+        is_whole = request.request_headers.end_of_stream or self._asked.method != "POST"
+        if is_whole or not self._has_its_callers_place():
             return await self._judged(b"")
         self._then("request_body")
         return pb.ProcessingResponse(
             request_headers=pb.HeadersResponse(response=pb.CommonResponse())
         )
+
+    def _has_its_callers_place(self) -> bool:
+        """Count the place as its caller's while their body is on its way; whether they may have it."""
+        try:
+            self._place.take_for(self._asked.whose(self._plane))
+        except RateLimited:
+            return False
+        return True
 
     async def _request_body(self, request: pb.ProcessingRequest) -> pb.ProcessingResponse:
         if not request.request_body.end_of_stream:
@@ -242,29 +252,35 @@ class Exchange:
     async def _given_out(self, body: bytes) -> pb.ProcessingResponse:
         """Return what Envoy gives out of the answer to a request."""
         pending = self._require_pending()
-        heads = dict(self._answered)
-        if heads.get("content-encoding", "identity") != "identity":
+        if dict(self._answered).get("content-encoding", "identity") != "identity":
             return await self._failed("it is compressed")
-        asked, who = pending.sent.message, pending.permit.principal.person
-        media, limits = heads.get("content-type", ""), self._force.limits
-        try:
-            nodes = nodes_in(media, body)
-            answer = await finished(who, nodes, answer_in, asked, media, body, limits)
-        except LimitExceeded as error:
-            return await self._failed(error.public)
-        if answer is None:
-            return await self._failed("it is no answer to this request")
-        given = await self._force.traffic.give(self._plane, pending, answer.body, self._status)
+        with ExitStack() as held:
+            try:
+                held.enter_context(self._place.holding(self._place.rooms.answers, body))
+                answer = await self._answer_in(pending, body)
+            except RateLimited as error:
+                return await self._failed(error)
+            except LimitExceeded as error:
+                return await self._failed(error.public)
+            if answer is None:
+                return await self._failed("it is no answer to this request")
+            given = await self._force.traffic.give(self._plane, pending, answer.body, self._status)
         if isinstance(given, Turned):
             return self._refused(given)
         return self._given(answer.framed(given))
+
+    async def _answer_in(self, pending: Pending, body: bytes) -> Answer | None:
+        asked, who = pending.sent.message, pending.permit.principal.person
+        media = dict(self._answered).get("content-type", "")
+        nodes, limits = nodes_in(media, body), self._force.limits
+        return await finished(who, nodes, answer_in, asked, media, body, limits)
 
     def _given(self, body: bytes) -> pb.ProcessingResponse:
         self._pending = None
         self.is_over = True
         return pb.ProcessingResponse(response_body=pb.BodyResponse(response=_body(body)))
 
-    async def _failed(self, why: str) -> pb.ProcessingResponse:
+    async def _failed(self, why: str | RateLimited) -> pb.ProcessingResponse:
         pending = self._require_pending()
         turned = await self._force.traffic.fail(self._plane, pending, why, self._status or None)
         refused = self._refused(turned)

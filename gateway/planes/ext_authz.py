@@ -1,6 +1,5 @@
 """Envoy's `ext_authz`: may this request go on? What comes back of it nobody here sees."""
 
-from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Final
 
@@ -41,11 +40,13 @@ class ExtAuthz:
         self._doorman = doorman
 
     async def check(
-        self, requests: AsyncIterator[pb.CheckRequest], context: Context
+        self,
+        _requests: object,
+        context: Context,
     ) -> pb.CheckResponse:
         """Answer `envoy.service.auth.v3.Authorization/Check`."""
         async with self._doorman.let_in(context, self._lease, PlaneKind.EXT_AUTHZ) as place:
-            request = await only(requests, context, place)
+            request = await only(context, place)
             try:
                 async with self._doorman.judging(context, self._lease, place) as force:
                     found = await in_time(

@@ -5,7 +5,8 @@ with it, if the plane is told to send it; without that it is a no.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
 
@@ -53,11 +54,13 @@ class ExtMcp:
         self._waiting = Waiting(new_token)
 
     async def check_request(
-        self, requests: AsyncIterator[pb.McpRequest], context: Context
+        self,
+        _requests: object,
+        context: Context,
     ) -> pb.McpRequestResult:
         """Answer `agentgateway.dev.ext_mcp.ExtMcp/CheckRequest`."""
         async with self._doorman.let_in(context, self._lease, PlaneKind.EXT_MCP) as place:
-            request = await only(requests, context, place)
+            request = await only(context, place)
             try:
                 async with self._doorman.judging(context, self._lease, place) as force:
                     outcome = await in_time(
@@ -72,11 +75,13 @@ class ExtMcp:
                 return pb.McpRequestResult(error=_error(error, ""))
 
     async def check_response(
-        self, responses: AsyncIterator[pb.McpResponse], context: Context
+        self,
+        _responses: object,
+        context: Context,
     ) -> pb.McpResponseResult:
         """Answer `agentgateway.dev.ext_mcp.ExtMcp/CheckResponse`."""
         async with self._doorman.let_in(context, self._lease, PlaneKind.EXT_MCP) as place:
-            response = await only(responses, context, place)
+            response = await only(context, place)
             try:
                 async with self._doorman.judging(context, self._lease, place) as force:
                     outcome = await in_time(
@@ -107,35 +112,37 @@ class ExtMcp:
         claims = whole if isinstance(whole, dict) else told
         who = said_by(plane, claims.get("iss"), claims.get("sub"))
         self._forget_over(force, plane)
-        try:
-            place.take_for(who)
-            self._waiting.require_room(plane, who)
-            params = request.mcp_request if request.HasField("mcp_request") else b"{}"
-            message, revision, profile = await in_turn(
-                who,
-                weight(params),
-                _read,
-                request.method,
-                params,
-                [text for name, text in headers if name == VERSION],
-                force.limits,
+        with ExitStack() as held:
+            try:
+                place.take_for(who)
+                held.enter_context(place.holding(place.rooms.requests, request.mcp_request))
+                self._waiting.require_room(plane, who)
+                params = request.mcp_request if request.HasField("mcp_request") else b"{}"
+                message, revision, profile = await in_turn(
+                    who,
+                    weight(params),
+                    _read,
+                    request.method,
+                    params,
+                    [text for name, text in headers if name == VERSION],
+                    force.limits,
+                )
+            except GatewayError as error:
+                return await force.traffic.refuse(
+                    error, source_ip=source_ip, request_id=request_id, plane=plane
+                )
+            asking = Asking(plane=plane, source_ip=source_ip, request_id=request_id)
+            shown = Shown(
+                endpoint=f"/{SERVICE}/CheckRequest",
+                # One that is merged of several servers' is none that anybody approved.
+                server=request.service_names[0] if len(request.service_names) == 1 else "",
+                claims=claims,
+                are_whole=claims is whole,
+                message=message,
+                revision=revision,
+                profile=profile,
             )
-        except GatewayError as error:
-            return await force.traffic.refuse(
-                error, source_ip=source_ip, request_id=request_id, plane=plane
-            )
-        asking = Asking(plane=plane, source_ip=source_ip, request_id=request_id)
-        shown = Shown(
-            endpoint=f"/{SERVICE}/CheckRequest",
-            # One that is merged of several servers' is none that anybody approved.
-            server=request.service_names[0] if len(request.service_names) == 1 else "",
-            claims=claims,
-            are_whole=claims is whole,
-            message=message,
-            revision=revision,
-            profile=profile,
-        )
-        return await force.traffic.admit(asking, shown)
+            return await force.traffic.admit(asking, shown)
 
     async def _allowed(
         self, force: InForce, place: Place, request: pb.McpRequest, pending: Pending
@@ -183,24 +190,26 @@ class ExtMcp:
             )
         whose, pending = found
         who = pending.permit.principal.person
-        try:
-            # The place is that of whoever the call was let in for: a result does not say whose it is.
-            place.take_for(whose)
-            body = await in_turn(
-                who,
-                weight(response.mcp_response),
-                _as_answered,
-                response.mcp_response,
-                force.limits,
-            )
-        except ValueError:
-            return await force.traffic.fail(plane, pending, "it is no JSON")
-        except RateLimited as error:
-            return await force.traffic.fail(plane, pending, error)
-        given = await force.traffic.give(plane, pending, body)
-        if isinstance(given, Turned):
-            return given
-        return await finished(who, weight(given), _result_in, given, force.limits)
+        with ExitStack() as held:
+            try:
+                # The place is that of whoever the call was let in for: a result does not say whose it is.
+                place.take_for(whose)
+                held.enter_context(place.holding(place.rooms.answers, response.mcp_response))
+                body = await in_turn(
+                    who,
+                    weight(response.mcp_response),
+                    _as_answered,
+                    response.mcp_response,
+                    force.limits,
+                )
+            except ValueError:
+                return await force.traffic.fail(plane, pending, "it is no JSON")
+            except RateLimited as error:
+                return await force.traffic.fail(plane, pending, error)
+            given = await force.traffic.give(plane, pending, body)
+            if isinstance(given, Turned):
+                return given
+            return await finished(who, weight(given), _result_in, given, force.limits)
 
 
 def _token_in(metadata: Struct) -> str:

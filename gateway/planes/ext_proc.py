@@ -37,7 +37,9 @@ class ExtProc:
         self._doorman = doorman
 
     async def process(
-        self, requests: AsyncIterator[pb.ProcessingRequest], context: Context
+        self,
+        _requests: object,
+        context: Context,
     ) -> AsyncIterator[pb.ProcessingResponse]:
         """Answer `envoy.service.ext_proc.v3.ExternalProcessor/Process`: one HTTP request and its answer.
 
@@ -48,7 +50,7 @@ class ExtProc:
                 place, endpoint=f"/{SERVICE}/Process", source_ip=address_of(context)
             )
             try:
-                while (request := await _next(requests, exchange, context, place)) is not None:
+                while (request := await _next(exchange, context, place)) is not None:
                     try:
                         async with self._doorman.judging(context, self._lease, place) as force:
                             response = await exchange.answered(force, request)
@@ -59,7 +61,10 @@ class ExtProc:
                             told, code, why = await _ended(force, place.plane, exchange, error)
                         yield exchange.broken(told)
                         await abort(context, code, why)
+                    # What is judged is kept with its call, or not at all, however long a server takes.
+                    del request
                     yield response
+                    del response
                 if not exchange.is_over:
                     await abort(context, grpc.StatusCode.ABORTED, "the exchange is not over")
             finally:
@@ -70,7 +75,6 @@ class ExtProc:
 
 
 async def _next(
-    requests: AsyncIterator[pb.ProcessingRequest],
     exchange: Exchange,
     context: Context,
     place: Place,
@@ -80,9 +84,9 @@ async def _next(
     How long a server has for its answer is for Envoy to say; a client's request is soon there or not
     judged, for it has a place as long.
     """
-    if exchange.awaits_request:
-        return await in_good_time(requests, context, place)
-    return await at_leisure(requests, context, place)
+    wait = in_good_time if exchange.awaits_request else at_leisure
+    request: pb.ProcessingRequest | None = await wait(context, place)
+    return request
 
 
 async def _ended(

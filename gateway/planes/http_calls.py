@@ -1,6 +1,7 @@
 """An HTTP request as Envoy shows it, read as one of our own listener is; and a no as HTTP."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Final
 
 from google.protobuf.struct_pb2 import Struct
@@ -58,6 +59,10 @@ class HttpAsked:
     def request_id(self) -> str:
         """What Envoy calls the request; nothing, if that is nothing to repeat."""
         return request_id_in(self.headers)
+
+    def whose(self, plane: Plane) -> str:
+        """Return who calls, as `said_by` has it."""
+        return said_by(plane, self.claims.get("iss"), self.claims.get("sub"))
 
     def header(self, name: str) -> str:
         """Return the one header of this name; nothing, if there is none or there are several."""
@@ -129,28 +134,30 @@ async def decided(
 
     """
     plane, claims = place.plane, asked.claims
-    who = said_by(plane, claims.get("iss"), claims.get("sub"))
-    try:
-        place.take_for(who)
-        inbound = await in_turn(who, weight(asked.body), _read, plane, asked, force.limits)
-    except GatewayError as error:
-        turned = await force.traffic.refuse(
-            error, source_ip=source_ip, request_id=asked.request_id, plane=plane
+    who = asked.whose(plane)
+    with ExitStack() as held:
+        try:
+            place.take_for(who)
+            held.enter_context(place.holding(place.rooms.requests, asked.body))
+            inbound = await in_turn(who, weight(asked.body), _read, plane, asked, force.limits)
+        except GatewayError as error:
+            turned = await force.traffic.refuse(
+                error, source_ip=source_ip, request_id=asked.request_id, plane=plane
+            )
+            return Decided(outcome=turned)
+        asking = Asking(plane=plane, source_ip=source_ip, request_id=asked.request_id)
+        shown = Shown(
+            endpoint=endpoint,
+            server=asked.server,
+            claims=claims,
+            message=inbound.message,
+            revision=inbound.revision,
+            profile=inbound.profile,
+            headers=inbound.headers,
+            session=inbound.session if plane.gives_ours else None,
+            trace=inbound.trace,
         )
-        return Decided(outcome=turned)
-    asking = Asking(plane=plane, source_ip=source_ip, request_id=asked.request_id)
-    shown = Shown(
-        endpoint=endpoint,
-        server=asked.server,
-        claims=claims,
-        message=inbound.message,
-        revision=inbound.revision,
-        profile=inbound.profile,
-        headers=inbound.headers,
-        session=inbound.session if plane.gives_ours else None,
-        trace=inbound.trace,
-    )
-    outcome = await force.traffic.admit(asking, shown)
+        outcome = await force.traffic.admit(asking, shown)
     return Decided(outcome=outcome, message=inbound.message, profile=inbound.profile)
 
 

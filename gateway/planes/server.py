@@ -91,7 +91,8 @@ async def listening(where: Listening, lease: Lease) -> AsyncIterator[None]:
         ],
     )
     health = Health()
-    server.add_generic_rpc_handlers((*_handlers(lease, Doorman(MOST_AT_ONCE)), _health(health)))
+    doorman = Doorman(MOST_AT_ONCE, largest=where.most_bytes)
+    server.add_generic_rpc_handlers((*_handlers(lease, doorman), _health(health)))
     _open(server, where)
     await server.start()
     health.serves = True

@@ -13,7 +13,7 @@ from gateway.domain.decisions import Verdict
 from gateway.domain.labels import ToolRule
 from gateway.domain.planes import REPLACE_RESULT, Plane, PlaneKind, Reports
 from gateway.domain.shares import Shares
-from gateway.planes.doorman import Place
+from gateway.planes.doorman import Place, Rooms
 from gateway.planes.exchange import ATTRIBUTES, ROUTE, Exchange
 from gateway.planes.http_calls import CLAIMS, JWT
 from gateway.planes.in_force import InForce
@@ -119,9 +119,15 @@ class Envoy:
     """Sends what Envoy does, in its order."""
 
     def __init__(
-        self, house: House, plane: Plane = PLANE, *, of_each: Shares | None = None
+        self,
+        house: House,
+        plane: Plane = PLANE,
+        *,
+        of_each: Shares | None = None,
+        rooms: Rooms | None = None,
     ) -> None:
-        self.place = Place(plane, of_each or Shares(octets=1000, share=1000), nobody_counts)
+        of_each = of_each or Shares(octets=1000, share=1000)
+        self.place = Place(plane, of_each, nobody_counts, rooms)
         self.force = in_force(house, plane)
         self.exchange = Exchange(self.place, endpoint="/planes/ext_proc", source_ip="192.0.2.1")
 
