@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 
 import re2
 
 from gateway.flow.folding import revealed
+from gateway.flow.steps import pieces_of
 
 IN_A_PIECE = 30
 """Bits, estimated, that a piece must carry: half a MiB of results and a KiB of payload have some
@@ -22,8 +23,9 @@ _SIGN = 4
 """Bits of what is neither letter nor digit; a single blank between two words is none."""
 
 _FIRST_IDEOGRAPH = "\u2e80"
-_LONGEST_READ = 256
-"""Characters. A longer text is judged by its beginning."""
+_BEGINNING = 256
+"""Characters that tell of most texts. Where they do not, what stands behind them is read."""
+_BLANK = re.compile(r"\s")
 
 _DATE = re.compile(
     # Every one begins with a digit, so that other text is passed over without being tried.
@@ -37,11 +39,12 @@ def tells(text: str, least: int) -> bool:
     """Tell whether `text` carries `least` bits. Dates and times carry none: everybody has them."""
     if text.isalnum() and not text.isdecimal():
         return _bits(text) >= least  # a single token, and no date is one
-    bits = 0.0
-    for token in _TOKEN.finditer(_DATE.sub(" ", text[:_LONGEST_READ])):
-        bits += _bits(token[0])
-        if bits >= least:
-            return True
+    for part in chain((text[:_BEGINNING],), pieces_of(text[_BEGINNING:], _BLANK)):
+        bits = 0.0
+        for token in _TOKEN.finditer(_DATE.sub(" ", part)):
+            bits += _bits(token[0])
+            if bits >= least:
+                return True
     return False
 
 

@@ -148,6 +148,16 @@ def test_what_has_a_date_in_it_is_none() -> None:
         assert found == [("r7", "fragment", "")], number
 
 
+@pytest.mark.parametrize("before", ["2026-01-01 10:00, ", "2026-01-01 "])
+@pytest.mark.parametrize("many", [30, 3000])
+def test_what_stands_behind_many_dates_is_evidence(before: str, many: int) -> None:
+    dates = before * many
+    payloads = known(dates + SECRET, dates.strip())
+    assert payloads.matches(dates.strip()) == ()
+    assert kinds(payloads, dates + SECRET) == [("r7", "exact", "")]
+    assert kinds(payloads, f"See {dates + SECRET}!")[0] == ("r7", "fragment", "")
+
+
 def test_what_a_call_carried_is_no_evidence_when_it_comes_back() -> None:
     payloads = known(f"Sent: {SECRET}", asked=(SECRET,))
     assert payloads.matches(SECRET) == ()
